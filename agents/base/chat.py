@@ -42,7 +42,7 @@ class Answer:
         finish: "stop" if the model ended by itself, "length" if it was cut.
         top: for each answered token, the likeliest tokens at its place with their log-probabilities, if requested.
         cost: of this answer, failed attempts included.
-        failure: reason why there is no text, as in `Verdict.failure`; "" if there is one.
+        failure: reason why there is no text, as in `Score.failure`; "" if there is one.
     """
 
     text: str

@@ -18,7 +18,7 @@ class UnreadError(Exception):
     """An answer that is no verdict.
 
     Attributes:
-        failure: `unparseable` or `out of menu`, and why, as `Verdict.failure`.
+        failure: `unparseable` or `out of menu`, and why, as `Score.failure`.
     """
 
     def __init__(self, kind: str, why: str) -> None:

@@ -45,7 +45,7 @@ class SecretKey:
         return text.replace(self._text, f"[{self.variable}]") if len(self._text) >= SHORTEST else text
 
     def __repr__(self) -> str:
-        return f"Key({self.variable!r})"
+        return f"SecretKey({self.variable!r})"
 
     def __reduce__(self) -> tuple[type[SecretKey], tuple[str, str]]:
         return SecretKey, (self.variable, self._url)

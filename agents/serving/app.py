@@ -52,7 +52,7 @@ class ServerLimits:
     hosts: tuple[str, ...] = LOOPBACK
 
     def __repr__(self) -> str:
-        return f"Limits(body={self.body}, room={self.room}, tokens={self.tokens}, window={self.window})"
+        return f"ServerLimits(body={self.body}, room={self.room}, tokens={self.tokens}, window={self.window})"
 
 
 def make_app(policies: Mapping[str, Policy], limits: ServerLimits | None = None) -> Starlette:

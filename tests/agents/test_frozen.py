@@ -71,7 +71,7 @@ class Host:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
 
-    def speak(self, asked):
+    def act_batched(self, asked):
         self.asked.append([f"{policy.name}:{request.agent}" for policy, request in asked])
         return [[Completion(f"{policy.name} to {request.agent}")] for policy, request in asked]
 

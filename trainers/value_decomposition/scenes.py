@@ -39,7 +39,7 @@ def acts(batch: Batch, agents: Sequence[str], encoder: Encoder) -> Acts:
     """Collect the decisions of these agents: scenes, candidates and choices.
 
     The candidates of an agent are all its samples at one node: those of sibling joint steps, and after a cut those of
-    `Ahead`.
+    `CutState`.
     """
     numbers = {batch.agents.index(agent): index for index, agent in enumerate(agents)}
     rows_of_step: dict[int, dict[int, int]] = {}

@@ -42,12 +42,12 @@ class FrozenAdapter(_Further):
 
     @contextmanager
     def active(self) -> Iterator[Any]:
-        """See `Frozen.active`."""
+        """See `FrozenCopy.active`."""
         with self.lora.active(self.key) as model, evaluating(model):
             yield model
 
     def take(self) -> None:
-        """See `Frozen.take`."""
+        """See `FrozenCopy.take`."""
         self.lora.fill(self.key, self.lora.named(self.source))
 
 

@@ -91,7 +91,7 @@ def test_the_process_ends_with_us(pool):
     del pool
     code = (
         "from palaver.envs.pokemon.showdown import *; import os;"
-        "b = Pool(1).start([Setup('gen1randombattle')])[0]; print(b.worker.process.pid, flush=True); os._exit(0)"
+        "b = BattlePool(1).start([Setup('gen1randombattle')])[0]; print(b.worker.process.pid, flush=True); os._exit(0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     pid = int(done.stdout)

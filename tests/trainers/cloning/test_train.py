@@ -222,7 +222,7 @@ def test_killed_by_the_system(battles, tmp_path):
         "import sys, os, signal\nfrom pathlib import Path\nfrom palaver.agents.battle_net import files\n"
         "from palaver.trainers.behaviour_cloning import pupils, train\nfrom tests.trainers.cloning import made\n"
         "pupils.vocabulary = lambda _: made.WORDS\n"
-        "pupils.size = lambda _: files.Size(word=8, mon=16, width=16, layers=1, heads=2, window=8)\n"
+        "pupils.size = lambda _: files.NetSize(word=8, mon=16, width=16, layers=1, heads=2, window=8)\n"
         "from tests.trainers.cloning.test_train import QUICK\n"
         "at = int(sys.argv[3])\n"
         "kill = lambda step, *_: os.kill(os.getpid(), signal.SIGKILL) if step == at else None\n"
