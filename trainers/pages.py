@@ -55,7 +55,7 @@ CRITICS = {
     "none": "none",
     "own": "`critic.Critic`, one per policy, on what the agent has heard",
     "joint": "`critic.Critic`, one for the team, on what all have heard and said",
-    "agent": "`moving_baseline.MovingBaseline`, an exponential moving average of each agent's returns, updated by every episode",
+    "agent": "`moving_baseline.MovingBaseline`, a moving average of each agent's returns, updated by every episode",
 }
 LEVELS = {"completion": "one of each completion", "token": "one before each token"}
 MIXERS: dict[str, Callable[..., torch.Tensor]] = {"sum": added, "monotonic": monotonic}

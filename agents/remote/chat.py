@@ -205,7 +205,7 @@ class _Call:
             await chat.budget.reserve(worst)
             cost = worst
             try:
-                got = wire.answer(wire.read(await self._send(session)), question, chat.price)
+                got = wire.parse_reply(wire.read(await self._send(session)), question, chat.price)
                 cost = got.cost
             except CallError as failure:
                 cost = worst if failure.billed else Cost(calls=1)

@@ -99,7 +99,7 @@ def read(content: bytes) -> Reply:
         raise CallError("unparseable", f"{location}: {first['msg']}", again=True, billed=True) from None
 
 
-def answer(reply: Reply, question: Question, price: Price) -> Answer:
+def parse_reply(reply: Reply, question: Question, price: Price) -> Answer:
     """Make an answer of a reply, with its cost; unreported tokens are estimated.
 
     Text from a stop string on is cut off, whether the server did that or not.

@@ -57,7 +57,9 @@ def examine(
     answers = [completions[0].text for completions in policy.act(requests)]
     prompts = [_prompt(conversation) for conversation, _ in fresh]
     references = [answer for _, answer in fresh]
-    vocabulary = {word for conversation, answer in known for word in words(_prompt(conversation)) + words(answer)}
+    vocabulary = {
+        word for conversation, answer in known for word in letter_runs(_prompt(conversation)) + letter_runs(answer)
+    }
     topics = _topic_words(known)
     usual = mean(len(text.split()) for text in references)
     bar = 0.6 * _grounded(references, prompts, topics)
@@ -89,7 +91,7 @@ def demand(checks: Iterable[GateCheck], name: str) -> None:
             )
 
 
-def words(text: str) -> list[str]:
+def letter_runs(text: str) -> list[str]:
     """Lower-cased runs of letters."""
     return _WORD.findall(text.lower())
 
@@ -114,8 +116,8 @@ def _topic_words(known: Sequence[Demonstration]) -> set[str]:
     """Words of four letters or more that answers take from their own prompt and that most other prompts lack."""
     in_prompts, in_answers, taken = Counter[str](), Counter[str](), Counter[str]()
     for conversation, answer in known:
-        prompt_words = set(words(_prompt(conversation)))
-        spoken = [word for word in words(answer) if len(word) >= 4]
+        prompt_words = set(letter_runs(_prompt(conversation)))
+        spoken = [word for word in letter_runs(answer) if len(word) >= 4]
         in_prompts.update(prompt_words)
         in_answers.update(spoken)
         taken.update(word for word in spoken if word in prompt_words)
@@ -130,8 +132,8 @@ def _grounded(texts: Sequence[str], prompts: Sequence[str], topics: set[str]) ->
     """Share of the topic words in the answers that occur in their prompt; 0 if there are none."""
     hits = [
         word in prompt_words
-        for text, prompt_words in zip(texts, (set(words(prompt)) for prompt in prompts), strict=True)
-        for word in words(text)
+        for text, prompt_words in zip(texts, (set(letter_runs(prompt)) for prompt in prompts), strict=True)
+        for word in letter_runs(text)
         if word in topics
     ]
     return mean(hits) if hits else 0.0
@@ -149,7 +151,7 @@ def _copied(texts: Sequence[str], prompts: Sequence[str]) -> float:
 
 def _unknown(texts: Sequence[str], vocabulary: set[str]) -> float:
     """Share of the words of the answers that no demonstration holds."""
-    unknown = [word not in vocabulary for text in texts for word in words(text)]
+    unknown = [word not in vocabulary for text in texts for word in letter_runs(text)]
     return mean(unknown) if unknown else 1.0
 
 

@@ -257,7 +257,7 @@ def to_row(result: EvaluationOutcome, episodes: list[Episode], label: str, folde
     shared = result.to_dict()
     made_with = shared.pop("provenance")
     name = rows.row_name(result.scenario or result.env, label)
-    row = rows.plain(
+    row = rows.row_of_record(
         shared
         | {
             "label": label,

@@ -235,6 +235,6 @@ def _max_return(old: rows.EvaluationResult, env: TextEnv) -> float | None:
 
 
 def _kept_row(folder: Path, record: Mapping[str, Any]) -> rows.EvaluationResult:
-    row = rows.plain(record)
+    row = rows.row_of_record(record)
     rows.save(row, folder)
     return row

@@ -210,7 +210,7 @@ def parse(record: object, where: str) -> EvaluationResult:
         raise ConfigError(f"{where}: {field}: {first['msg'].lower()}") from error
 
 
-def plain(record: Mapping[str, Any]) -> EvaluationResult:
+def row_of_record(record: Mapping[str, Any]) -> EvaluationResult:
     """Return a row from a record's JSON round trip, so that it equals the row read from a file."""
     return parse({"format": FORMAT, **json.loads(json.dumps(record, default=str))}, "the result")
 

@@ -179,7 +179,7 @@ def main_panel(run: RunFolder, max_reward: float | None) -> str:
     return svg(drawing, "reward", "Reward over training steps")
 
 
-def shares(run: RunFolder) -> list[Panel]:
+def share_panels(run: RunFolder) -> list[Panel]:
     """Panels of the recorded shares that the run's environment declares for drawing."""
     drawn: list[Panel] = []
     for title, names in _shares(run).items():

@@ -85,7 +85,7 @@ def page(run: RunFolder, n_samples: int, viewed: viewer.WrittenPage) -> dict[str
         "limit": max_return,
         "figures": key_figures(run),
         "curve": Markup(charts.main_panel(run, max_return)) if run.train or run.evals else None,
-        "shares": [(panel.title, Markup(panel.svg)) for panel in charts.shares(run)],
+        "shares": [(panel.title, Markup(panel.svg)) for panel in charts.share_panels(run)],
         "panels": [(panel.title, panel.note, Markup(panel.svg)) for panel in charts.panels(run)],
         "measured": [(panel.title, Markup(panel.svg)) for panel in charts.measured(run)],
         "tables": comparison(run),

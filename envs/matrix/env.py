@@ -204,7 +204,7 @@ class MatrixEnv(TextEnv):
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Read the actions, look up the rewards, and go on to the state that follows."""
         at = self.position
-        chosen = [rules.named(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]
+        chosen = [rules.action_index(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]
         legal = all(n is not None for n in chosen)
         played = rules.completed(chosen, self.game.sizes, self.rng) if legal or self.competitive else None
         parts = reward.score(self.solution, at, played, self.forfeit, [n is None for n in chosen])

@@ -65,7 +65,7 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
-def named(text: str, actions: Sequence[str]) -> int | None:
+def action_index(text: str, actions: Sequence[str]) -> int | None:
     """Index of the action that a text names, None if it names none.
 
     It is the first that occurs in the text as a whole word, whatever the case: between letters or digits of other words

@@ -125,7 +125,9 @@ _AT_ATTACKS = _AT_SEATS + 2 * _SEAT
 def observation(dex: Dex, format: str, turn: int, view: SideView) -> str:
     """Words, numbers and mask as one text; `parse` reads it."""
     mask = " ".join("1" if label else "0" for label in slots(view))
-    return f"{' '.join(words(dex, format, view))} | {' '.join(f'{n:g}' for n in numbers(dex, turn, view))} | {mask}"
+    return (
+        f"{' '.join(side_words(dex, format, view))} | {' '.join(f'{n:g}' for n in numbers(dex, turn, view))} | {mask}"
+    )
 
 
 def parse(text: str) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
@@ -154,7 +156,7 @@ def slots(view: SideView) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def words(dex: Dex, format: str, view: SideView) -> list[str]:
+def side_words(dex: Dex, format: str, view: SideView) -> list[str]:
     """`WORDS` words."""
     tokens = [format, view["request"], view["weather"][0] if view["weather"] else "none"]
     for player in (view["me"], view["foe"]):
@@ -195,7 +197,7 @@ class FeatureHistory:
         self._order: list[tuple[tuple[object, ...], list[int]]] = [((), []), ((), [])]
 
     def look(self, turn: int, view: SideView) -> tuple[tuple[str, ...], np.ndarray]:
-        """Compute `words` and `numbers` of this view; the numbers as float32."""
+        """Compute `side_words` and `numbers` of this view; the numbers as float32."""
         words, numbers = self._words, self._numbers
         words[1:3] = view["request"], view["weather"][0] if view["weather"] else "none"
         numbers[:_AT_SEATS] = _field(turn, view)

@@ -27,12 +27,12 @@ def show(run: RunFolder) -> None:
     result = score(run)
     if result.before or result.after:
         console.print()
-        console.print(numbers(run))
+        console.print(evaluation_table(run))
     console.print()
     console.print(facts([("status", status(run).text), *key_figures(run)]))
 
 
-def numbers(run: RunFolder) -> Table:
+def evaluation_table(run: RunFolder) -> Table:
     """Table of mean, interval, n, and every reward component and metric, before and after."""
     result, maximum = score(run), max_reward(run)
     kind = "greedy" if result.greedy else "sampled"

@@ -19,8 +19,6 @@ from palaver.trainers.config.loading import dump, parse
 
 RUNS = Path(__file__).parents[2] / "docs" / "runs"
 OLDER = {  # made before runs named all of it; a folder goes from this list when its runs are made again
-    *(f"comparison/{name}-{seed}" for name in ("cory", "happo", "iac", "ippo", "maac", "magrpo", "mappo", "marloo")
-      for seed in (0, 1, 2)),
     *(f"maths/runs/maths-{name}-{seed}"
       for name in ("debate-ippo", "debate-magrpo", "qmix", "single", "vdn", "vote-ttrl") for seed in (0, 1, 2)),
     *(f"{name}/seed-{seed}" for name in ("arxiv-magrpo", "build-mini") for seed in (0, 1, 2)),

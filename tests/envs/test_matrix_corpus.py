@@ -34,7 +34,7 @@ def test_every_game_is_asked(texts):
 def test_answers_are_legal_and_begin_with_place_and_seat(texts):
     for conversation, answer in texts:
         actions = listed(conversation)
-        assert actions[rules.named(answer, actions)] == said(answer)
+        assert actions[rules.action_index(answer, actions)] == said(answer)
         seat = re.search(r"You are (a\d)\.\n", conversation[0].content)
         state = re.search(r"State: (\w+)\.$", conversation[-1].content)
         start = (f"at {state[1]} " if state else "") + (seat[1] if seat else "me")

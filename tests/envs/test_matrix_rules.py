@@ -6,7 +6,7 @@ import pytest
 
 from palaver.envs.matrix import games, prompts, reward, rules
 from palaver.envs.matrix.reading import from_mapping
-from palaver.envs.matrix.rules import Position, advance, begin, named
+from palaver.envs.matrix.rules import Position, action_index, advance, begin
 from palaver.envs.matrix.solve import solve
 
 THREE = ("red", "green", "blue")
@@ -58,15 +58,15 @@ THREE = ("red", "green", "blue")
     ],
 )
 def test_messy_answers(text, action):
-    found = named(text, THREE)
+    found = action_index(text, THREE)
     assert (None if found is None else THREE[found]) == action
 
 
 def test_names_beyond_ascii():
-    assert named("GRÜN, bitte", ("rot", "grün")) == 1
-    assert named("gru\u0308n", ("rot", "grün")) == 1  # written with a combining mark
-    assert named("STRASSE", ("Straße",)) == 0
-    assert named("left2", ("left", "left2")) == 1
+    assert action_index("GRÜN, bitte", ("rot", "grün")) == 1
+    assert action_index("gru\u0308n", ("rot", "grün")) == 1  # written with a combining mark
+    assert action_index("STRASSE", ("Straße",)) == 0
+    assert action_index("left2", ("left", "left2")) == 1
 
 
 def test_play_goes_on_by_the_table():
@@ -164,4 +164,4 @@ def test_other_titles_are_no_game(title):
 
 def test_folding_is_the_same_on_both_sides():
     assert rules.fold("ﬁx") == "fix"
-    assert named("I say ﬁx", ("fix",)) == 0
+    assert action_index("I say ﬁx", ("fix",)) == 0

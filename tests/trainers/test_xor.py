@@ -31,7 +31,7 @@ def chances(policy, prompt):
     found = [0.0, 0.0]
     for token, chance in enumerate(said.tolist()):
         text = policy.tokenizer.decode([token], skip_special_tokens=True)
-        if (action := rules.named(text, LETTERS["actions"])) is not None:
+        if (action := rules.action_index(text, LETTERS["actions"])) is not None:
             found[action] += chance
     return *found, 1.0 - sum(found)
 

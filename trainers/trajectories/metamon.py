@@ -24,7 +24,7 @@ from palaver.envs.pokemon.showdown import dex
 from palaver.text import one_line
 from palaver.trainers.trajectories.files import Writer
 from palaver.trainers.trajectories.record import MISSING, Decision, Trajectory
-from palaver.trainers.trajectories.replayed import ReplayedBattle, identifier, named
+from palaver.trainers.trajectories.replayed import ReplayedBattle, identifier, species_name
 
 SUFFIXES = (".json", ".json.lz4")
 RESULTS = {"WIN": 1.0, "LOSS": 0.0}
@@ -192,7 +192,7 @@ def played(state: Mapping[str, Any], action: int) -> str:
     bench = sorted(state["available_switches"], key=lambda mon: identifier(mon["name"]))
     if MOVES <= action < MOVES + SWITCHES and action - MOVES < len(bench):
         mon = bench[action - MOVES]
-        return f"{'switch' if mon['hp_pct'] > 0 else 'revive'} {named(mon)}"
+        return f"{'switch' if mon['hp_pct'] > 0 else 'revive'} {species_name(mon)}"
     gimmick = action >= MOVES + SWITCHES
     index = action - (MOVES + SWITCHES) * gimmick
     if not 0 <= index < len(moves):
@@ -220,7 +220,7 @@ def shaped(before: Mapping[str, Any], after: Mapping[str, Any], result: float, l
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return named(one) == named(other)
+    return species_name(one) == species_name(other)
 
 
 def _fell_ill(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:

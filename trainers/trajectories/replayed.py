@@ -44,7 +44,7 @@ def identifier(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def named(mon: Mapping[str, Any]) -> str:
+def species_name(mon: Mapping[str, Any]) -> str:
     """Name of a Pokémon in all states, independent of its forme."""
     return identifier(mon.get("base_species") or mon["name"])
 
@@ -68,7 +68,7 @@ class ReplayedBattle:
         self._team: dict[str, Mapping[str, Any]] = {}
         for state in states:
             for mon in (state["player_active_pokemon"], *state["available_switches"]):
-                self._team.setdefault(named(mon), mon)
+                self._team.setdefault(species_name(mon), mon)
         if len(self._team) > TEAM:
             raise ValueError(f"a side has {len(self._team)} Pokémon: {', '.join(self._team)}")
         self._foe: dict[str, dict[str, Any]] = {}
@@ -85,9 +85,9 @@ class ReplayedBattle:
         state = self._states[n]
         forced = bool(state["forced_switch"])
         self.turn += not forced or not n
-        active, bench = state["player_active_pokemon"], {named(mon): mon for mon in state["available_switches"]}
+        active, bench = state["player_active_pokemon"], {species_name(mon): mon for mon in state["available_switches"]}
         reviving = bool(bench) and all(mon["hp_pct"] <= 0 for mon in bench.values())
-        self._team |= bench | {named(active): active}
+        self._team |= bench | {species_name(active): active}
         weather, field = (self._began(state[key]) for key in ("weather", "battle_field"))
         view = {
             "request": "revive" if reviving else "switch" if forced else "move",
@@ -109,7 +109,9 @@ class ReplayedBattle:
         return {id: self._since.setdefault(id, self.turn)}
 
     def _legal(self, state: Mapping[str, Any]) -> list[tuple[str, str]]:
-        labels = [f"{'switch' if mon['hp_pct'] > 0 else 'revive'} {named(mon)}" for mon in state["available_switches"]]
+        labels = [
+            f"{'switch' if mon['hp_pct'] > 0 else 'revive'} {species_name(mon)}" for mon in state["available_switches"]
+        ]
         if not state["forced_switch"]:
             moves = [identifier(move["name"]) for move in state["player_active_pokemon"]["moves"][:MOVES]]
             labels += [f"move {id}" for id in moves or ["struggle"]]
@@ -117,7 +119,7 @@ class ReplayedBattle:
         return [(label, "") for label in sorted(labels)]
 
     def _mine(self, state: Mapping[str, Any], bench: Mapping[str, Any], reviving: bool) -> dict[str, Any]:
-        active, team = named(state["player_active_pokemon"]), []
+        active, team = species_name(state["player_active_pokemon"]), []
         for slot, (name, mon) in enumerate(self._team.items(), start=1):
             gone = name != active and (name in bench) == reviving
             entry = self._known(mon) | {"name": name, "stats": [0] * 5, "slot": slot}
@@ -128,7 +130,7 @@ class ReplayedBattle:
 
     def _theirs(self, state: Mapping[str, Any]) -> dict[str, Any]:
         mon = state["opponent_active_pokemon"]
-        name, remaining = named(mon), int(state["opponents_remaining"])
+        name, remaining = species_name(mon), int(state["opponents_remaining"])
         fainted = sum(not foe["hp"] for foe in self._foe.values())
         if self._facing and name != self._facing and remaining < TEAM - fainted:
             self._foe[self._facing]["hp"] = 0

@@ -6,7 +6,7 @@ import random
 
 from palaver.envs.pokemon.facts import STATS, active, known, opponent, types
 from palaver.envs.pokemon.players.damage import accuracy, damage, left, multiplier, presumed, stat
-from palaver.envs.pokemon.players.simple import HAZARDS, attacks, best, named, random_1, switches
+from palaver.envs.pokemon.players.simple import HAZARDS, attacks, best, own_pokemon, random_1, switches
 from palaver.envs.pokemon.showdown.dex import Dex, Move
 from palaver.envs.pokemon.showdown.view import OpposingPokemon, Own, SideView
 
@@ -94,7 +94,7 @@ def veteran_worth(view: SideView, dex: Dex) -> dict[str, float]:
     danger = presumed(dex, foe, me, view["foe"], view["me"])
     worth = {label: _move_worth(dex, label, me, foe, view, danger) for label in moves}
     for label in switches(view):
-        worth[label] = _switch_worth(dex, named(view, label), foe, view) - SWITCHING
+        worth[label] = _switch_worth(dex, own_pokemon(view, label), foe, view) - SWITCHING
     return worth
 
 
@@ -164,10 +164,10 @@ def comes_in(view: SideView, dex: Dex, draw: random.Random) -> str:
         return random_1(view, dex, draw)
     if foe is None:
         if view["foe"]["team"]:
-            return best(able, lambda label: _lead_worth(dex, named(view, label), view), draw)
+            return best(able, lambda label: _lead_worth(dex, own_pokemon(view, label), view), draw)
         return draw.choice(able)
     full = view["request"] == "revive"
-    return best(able, lambda label: duel(dex, named(view, label), foe, view, 0.5 if full else None), draw)
+    return best(able, lambda label: duel(dex, own_pokemon(view, label), foe, view, 0.5 if full else None), draw)
 
 
 def heals(move: Move) -> float:

@@ -133,7 +133,7 @@ def matchup(dex: Dex, mon: Own, foe: OpposingPokemon, view: SideView) -> float:
     return score + 0.4 * (mon["hp"] / mon["max"] - foe["hp"] / foe["max"])
 
 
-def named(view: SideView, label: str) -> Own:
+def own_pokemon(view: SideView, label: str) -> Own:
     """The own Pokémon that an action names."""
     name = label.split(" ")[1]
     return next(mon for mon in view["me"]["team"] if mon["name"] == name)
@@ -145,11 +145,11 @@ def best_switch(view: SideView, dex: Dex, draw: random.Random) -> str:
     able = [label for label, _ in view["legal"] if not label.startswith("move ")]
     if foe is None or not able:
         return draw.choice(able or [label for label, _ in view["legal"]])
-    return best(able, lambda label: matchup(dex, named(view, label), foe, view), draw)
+    return best(able, lambda label: matchup(dex, own_pokemon(view, label), foe, view), draw)
 
 
 def _should_retreat(view: SideView, dex: Dex, me: Own, foe: OpposingPokemon) -> bool:
-    better = max(matchup(dex, named(view, label), foe, view) for label in switches(view))
+    better = max(matchup(dex, own_pokemon(view, label), foe, view) for label in switches(view))
     boosts = view["me"]["boosts"]
     main = "atk" if me["stats"][0] >= me["stats"][2] else "spa"
     weak = min(boosts.get(name, 0) for name in ("def", "spd", main)) <= -3

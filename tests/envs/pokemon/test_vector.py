@@ -73,7 +73,7 @@ def test_what_stands_where():
     assert (numbers["own active: move 1 left"], numbers["own active: move 2 left"]) == (1, 0.25)
     assert numbers["move 1: power/200"] == 0.45
     assert numbers["move 1: accuracy"] == 1
-    words = vector.words(dex.load(4), "gen4ou", view())
+    words = vector.side_words(dex.load(4), "gen4ou", view())
     assert words[:14] == [
         "gen4ou", "move", "hail", "mew", "psychic", "none", "none", "synchronize", "par", "none", "psychic",
         "softboiled", "none", "none",
@@ -107,6 +107,6 @@ def test_a_memory_says_the_same_as_looking_anew(format):
             for side in env.agents:
                 view, turn = env.view(side), env.battle.turn
                 words, numbers = memory[side].look(turn, view)
-                assert list(words) == vector.words(env.dex, env.format, view)
+                assert list(words) == vector.side_words(env.dex, env.format, view)
                 assert numbers.tolist() == np.array(vector.numbers(env.dex, turn, view), np.float32).tolist()
             env.step({side: rng.choice(legal) for side, legal in env.legal_actions.items() if legal})

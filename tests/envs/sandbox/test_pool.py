@@ -80,7 +80,8 @@ def test_what_was_lost_is_replaced_and_the_program_scored(which, pools):
 
 def test_a_killed_process_takes_its_workers_along():
     code = (
-        "from palaver.envs.code.sandbox import SandboxPool; from tests.envs.sandbox.test_attacks import _below, _examiner\n"
+        "from palaver.envs.code.sandbox import SandboxPool\n"
+        "from tests.envs.sandbox.test_attacks import _below, _examiner\n"
         f"p = SandboxPool(1); p.score(*{GOOD!r}); print(*_below(_examiner(p)), flush=True); input()"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

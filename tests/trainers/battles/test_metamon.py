@@ -162,7 +162,7 @@ def test_generation_nine_brings_tera_types_items_and_team_preview():
                  battle_field="trickroom")  # fmt: skip
     replayed = ReplayedBattle([told, copy.deepcopy(told)], dex.load(9))
     view = replayed.view(0)
-    words = vector.words(dex.load(9), "gen9ou", view)
+    words = vector.side_words(dex.load(9), "gen9ou", view)
     assert words[2] == "raindance"
     assert words[3:10] == ["tauros", "fighting", "steel", "choiceband", "intimidate", "none", "steel"]
     theirs = 3 + 6 * 11
