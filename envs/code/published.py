@@ -107,8 +107,8 @@ def max_episode_return(turn: float, turns: int, stop_above: float | None) -> flo
         turns: of an episode.
         stop_above: a turn with a larger reward is the last.
 
-    >>> most(4.0, 2, None), most(4.0, 2, 3.8), most(0.0, 2, -0.2)
-    (8.0, 7.8, 0.0)
+    >>> [max_episode_return(*of) for of in ((4.0, 2, None), (4.0, 2, 3.8), (0.0, 2, -0.2))]
+    [8.0, 7.8, 0.0]
     """
     before = turn if stop_above is None else min(turn, stop_above)
     return turn + (turns - 1) * before if stop_above is None or before > 0 else turn

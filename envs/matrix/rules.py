@@ -72,7 +72,7 @@ def action_index(text: str, actions: Sequence[str]) -> int | None:
     nothing is found, while punctuation and underscores part words. A text that is a name, with any white space around
     it, so names that action.
 
-    >>> [named(said, ("red", "green")) for said in (" RED ", "**Green**, not red.", "redder", "")]
+    >>> [action_index(text, ("red", "green")) for text in (" RED ", "**Green**, not red.", "redder", "")]
     [0, 1, None, None]
     """
     match = _pattern(tuple(actions)).search(fold(text))

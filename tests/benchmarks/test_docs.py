@@ -135,12 +135,12 @@ def test_fresh_seeds_reproduce_or_do_not(tmp_path):
     for name, fresh in (("magrpo", 1.5), ("mappo", 2.5)):
         for seed, gain in enumerate((1.0, 2.0)):
             kept(tmp_path, name, seed, gain)
-        kept(tmp_path, name, 5, fresh)
+        kept(tmp_path, name, 6, fresh)
     found = comparison.parts(tmp_path)
     assert "| magrpo | +1.50 [1.00, 2.00] | +1.50 [1.50, 1.50] | inside |" in found["fresh"]
     assert "| mappo | +1.50 [1.00, 2.00] | +2.50 [2.50, 2.50] | outside |" in found["fresh"]
     assert found["fresh"].endswith("1 of 2 reproduce.")
-    assert found["seeds"] == "Reported: seeds 0, 1. Fresh: seeds 5."
+    assert found["seeds"] == "Reported: seeds 0, 1. Fresh: seeds 6."
     assert "| magrpo | aligned | 2 | 1.00 → 2.50 |" in found["table"]
     assert "commit c" in found["table"]
     assert found["tuning"] == "No trials are kept: `tuning.json` is not there."
