@@ -321,8 +321,8 @@ def _shallow(record: Any) -> dict[str, Any]:
 def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
     if tokens:
         return _shallow(completion)
-    fields = {name: value for name, value in _shallow(completion).items() if name not in _BY_TOKEN}
-    return fields | {"tokens": len(completion.token_ids)}
+    values = {name: value for name, value in _shallow(completion).items() if name not in _BY_TOKEN}
+    return values | {"tokens": len(completion.token_ids)}
 
 
 def _turn(record: Mapping[str, Any]) -> Turn:

@@ -13,7 +13,7 @@ from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import flatten, read_metrics, wandb_run
 from palaver.utils.run_folder import replace_text
 
-TOLD = "wandb_told"  # number of lines sent to W&B
+SENT = "wandb_told"  # number of lines sent to W&B
 
 
 def lines(
@@ -62,7 +62,7 @@ class MergedMetrics:
         replace_text(self.folder / METRICS, "".join(json.dumps(line) + "\n" for line in entries))
         if self._wandb is None:
             return
-        count_path = self.folder / TOLD
+        count_path = self.folder / SENT
         known = int(count_path.read_text(encoding="utf-8")) if count_path.is_file() else 0
         for line in entries[known:]:
             self._wandb.log(

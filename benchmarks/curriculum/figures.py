@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,6 +62,13 @@ def draw_curve(ax: Axes, story: Story, key: str, theme: Theme) -> None:
     legend(ax, theme)
 
 
+def rating_bars(ax: Axes, xs: Sequence[float], ratings: Sequence[Any], color: str, name: str) -> None:
+    """Draw a line of Elo ratings with their 95 % intervals; each rating has `elo`, `low` and `high`."""
+    elo = [rating.elo for rating in ratings]
+    ends = np.maximum([[r.elo - r.low for r in ratings], [r.high - r.elo for r in ratings]], 0)
+    ax.errorbar(xs, elo, yerr=ends, fmt="o-", color=color, linewidth=1.2, elinewidth=2, capsize=4, label=name)
+
+
 def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
     """Draw the students' Elo with intervals on every team set, and the opponents' on the first as lines."""
     if story.found is None:
@@ -70,20 +77,7 @@ def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
     for n, teamset in enumerate(story.sets):
         places = [(x, member.places[teamset]) for x, member in enumerate(pupils) if teamset in member.places]
         xs = [x + 0.12 * (n - (len(story.sets) - 1) / 2) for x, _ in places]
-        elo = [point.elo for _, point in places]
-        ends = np.maximum([[p.elo - p.low for _, p in places], [p.high - p.elo for _, p in places]], 0)
-        ax.errorbar(
-            xs,
-            elo,
-            yerr=ends,
-            fmt="o-",
-            color=theme.color(n),
-            linewidth=1.2,
-            elinewidth=2,
-            capsize=4,
-            markersize=6,
-            label=label(teamset),
-        )
+        rating_bars(ax, xs, [point for _, point in places], theme.color(n), label(teamset))
     rated = [opponent for opponent in story.found.tables[0].ratings if opponent.player in story.spec.ratings.opponents]
     for rating in rated:
         ax.axhline(rating.elo, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=0)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from palaver.benchmarks.curriculum.ablation import Ablation
+from palaver.benchmarks.curriculum.figures import rating_bars
 from palaver.benchmarks.curriculum.tables import Grid, markdown, matrix, rating
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports import plot_style as theme
@@ -70,19 +69,8 @@ def draw(ax: Axes, ablation: Ablation) -> None:
             if p.teamset == table.teamset
         ]
         shift = 0.008 * (max(at) - min(at)) * n
-        elo = [rating.elo for _, rating in points]
-        ends = np.maximum([[p.elo - p.low for _, p in points], [p.high - p.elo for _, p in points]], 0)
-        ax.errorbar(
-            [x + shift for x, _ in points],
-            elo,
-            yerr=ends,
-            fmt="o-",
-            color=look.color(n),
-            capsize=4,
-            elinewidth=2,
-            linewidth=1.2,
-            label=theme.label(table.teamset),
-        )
+        xs = [x + shift for x, _ in points]
+        rating_bars(ax, xs, [rating for _, rating in points], look.color(n), theme.label(table.teamset))
     theme.dress(ax, look, theme.label(ablation.key))
     ax.set_xticks(at, [theme.label(variant.value, 20) for variant in ablation.variants])
     ax.set_ylabel("Elo", color=look.muted, fontsize=8.5)

@@ -206,11 +206,11 @@ def outcomes(
     return grown(())
 
 
-Said = Mapping[str, Sequence[Text]]  # candidates of the agents that act
+AgentTexts = Mapping[str, Sequence[Text]]  # candidates of the agents that act
 
 
 def _nodes(
-    game: EnumerableGame, history: History, agent_texts: Said, config: RunConfig, aside: bool
+    game: EnumerableGame, history: History, agent_texts: AgentTexts, config: RunConfig, aside: bool
 ) -> list[JointAction]:
     """Joint actions of a branch, with candidates combined as in a rollout."""
     a, names = config.algorithm, list(agent_texts)

@@ -24,7 +24,7 @@ from palaver.utils.run_folder import replace_text
 
 HERE = Path(__file__).resolve().parent
 PAGE, SAMPLES = "leaderboard.html", "episodes"
-MOST_TURNS, MOST_TOLD, MOST_SAID = 4, 2000, 3000  # of a sample: turns, characters of a prompt and of an answer
+MAX_TURNS, MAX_PROMPT, MAX_ANSWER = 4, 2000, 3000  # of a sample: turns, characters of a prompt and of an answer
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def _episode(episode: Episode) -> dict[str, Any]:
             one_line(agent, 40): sum(turn.rewards[agent] for turn in episode.turns)
             for agent in (episode.turns[0].rewards if episode.turns else ())
         },
-        "turns": [_turn(turn) for turn in episode.turns[:MOST_TURNS]],
-        "more": max(0, len(episode.turns) - MOST_TURNS),
+        "turns": [_turn(turn) for turn in episode.turns[:MAX_TURNS]],
+        "more": max(0, len(episode.turns) - MAX_TURNS),
         "stop": episode.stop,
     }
 
@@ -115,8 +115,8 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "seats": [
             {
                 "name": one_line(agent, 40),
-                "told": clean(turn.observations.get(agent, ""), MOST_TOLD),
-                "said": clean(completion.text, MOST_SAID),
+                "told": clean(turn.observations.get(agent, ""), MAX_PROMPT),
+                "said": clean(completion.text, MAX_ANSWER),
                 "reward": turn.rewards.get(agent, 0.0),
                 "parts": {one_line(name, 40): value for name, value in turn.components.get(agent, {}).items()},
             }

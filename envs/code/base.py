@@ -136,4 +136,4 @@ class PairEnv(TextEnv):
 
 
 def _unscored(report: Report) -> str:
-    return f"not scored, the sandbox failed: {report.message or 'it said nothing'} (see `palaver doctor`)"
+    return f"not scored, the sandbox failed: {report.message or 'it printed nothing'} (see `palaver doctor`)"

@@ -13,10 +13,10 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-Said: TypeAlias = "tuple[NDArray[np.uint8], list[int]]"  # coordinates, (numbers, lines), and codes
+ParsedLines: TypeAlias = "tuple[NDArray[np.uint8], list[int]]"  # coordinates, (numbers, lines), and codes
 
 
-def read(lines: Sequence[str], verb: str, numbers: int, codes: Mapping[str, int]) -> Said | None:
+def read(lines: Sequence[str], verb: str, numbers: int, codes: Mapping[str, int]) -> ParsedLines | None:
     """The coordinates, (numbers, lines), and the codes of lines; None unless every line is plain.
 
     Args:

@@ -143,7 +143,7 @@ def read(text: str, terms: Terms) -> ParsedCommands:
     return ParsedCommands(placings[:, :6], placings[:, 6], lines, faults, len(kills), used)
 
 
-def _table(count: int, places: slice | list[int], parsed: bulk.Said | None, terms: Terms) -> Boxes:
+def _table(count: int, places: slice | list[int], parsed: bulk.ParsedLines | None, terms: Terms) -> Boxes:
     """Table (8, lines) of plain commands: lowest corner, highest corner, code, 1 if placing; or 0."""
     table = np.zeros((8, count), dtype=np.intp)
     if parsed is None:

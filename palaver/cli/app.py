@@ -31,15 +31,16 @@ A mistake in a name, a key or a file ends with one line and exit code 2, before 
 """
 
 
-COMMANDS = {  # name -> module
-    **{name: f"commands.{name}" for name in ("demo", "envs", "play", "train", "evaluate", "credit", "rescore")},
-    **{name: f"commands.{name}" for name in ("leaderboard", "arena")},
-    **{name: f"groups.{name}" for name in ("battles", "clone", "curriculum")},
-    **{name: f"commands.{name}" for name in ("report", "view", "compare", "doctor")},
-    **{name: f"groups.{name}" for name in ("bench", "showdown", "ladder")},
-    "serve": "commands.serve",
-    "judge": "groups.judge",
-}
+GROUPS = frozenset({"battles", "clone", "curriculum", "bench", "showdown", "ladder", "judge"})
+COMMANDS = (
+    *("demo", "envs", "play", "train", "evaluate", "credit", "rescore", "leaderboard", "arena", "battles", "clone"),
+    *("curriculum", "report", "view", "compare", "doctor", "bench", "showdown", "ladder", "serve", "judge"),
+)
+
+
+def module(name: str) -> str:
+    """Return the module of a command, relative to `palaver.cli`."""
+    return f"{'groups' if name in GROUPS else 'commands'}.{name}"
 
 
 class LazyCommands(MutableMapping[str, Any]):
@@ -49,10 +50,12 @@ class LazyCommands(MutableMapping[str, Any]):
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
         if name not in self._loaded:
             parent = typer.Typer()
             parent.callback()(lambda: None)
-            import_module(f"palaver.cli.{COMMANDS[name]}").register(parent)
+            import_module(f"palaver.cli.{module(name)}").register(parent)
             self._loaded |= getattr(typer.main.get_command(parent), "commands", {})
         return self._loaded[name]
 
@@ -71,7 +74,7 @@ class LazyCommands(MutableMapping[str, Any]):
 
 def summary(name: str) -> str:
     """Return the first line of a command's help without importing its module."""
-    source = Path(__file__).parent.joinpath(*COMMANDS[name].split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    source = Path(__file__).parent.joinpath(*module(name).split(".")).with_suffix(".py").read_text(encoding="utf-8")
     line = re.search(r'^HELP = """(.*)$', source, re.MULTILINE)
     return line.group(1) if line else ""
 

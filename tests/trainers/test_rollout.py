@@ -165,7 +165,7 @@ def test_candidates_of_one_group_are_drawn_with_different_seeds():
 
 
 def test_an_empty_table_is_refused():
-    with pytest.raises(ValueError, match="nothing to make_batch"):
+    with pytest.raises(ValueError, match="nothing to make a batch of"):
         make_batch([])
 
 

@@ -1,6 +1,6 @@
 """Per-token policy losses, KL estimators and token weights. R rows, T tokens.
 
-Every loss takes (logp, said): the current log-probs with gradient, and the other inputs of the completions.
+Every loss takes the current log-probs with gradient, and the other inputs of the completions.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
                     completions.append(completion)
                 members.append((rows[key], steps[turn.node]))
     if not completions:
-        raise ValueError("no agent said anything in these episodes: there is nothing to make_batch")
+        raise ValueError("no completion of a trained agent in these episodes: there is nothing to make a batch of")
     columns = torch.tensor(row_keys).T
     member = torch.tensor(members).T
     unfilled = torch.full((len(completions),), torch.nan, dtype=torch.float64)

@@ -77,9 +77,7 @@ def newest(run: Path) -> tuple[Path, list[str]]:
     for folder in sorted((run / "checkpoints").glob(f"{PREFIX}*"), reverse=True):
         fault = _fault(folder)
         if not fault:
-            refuse_format(
-                json.loads((folder / MANIFEST).read_text(encoding="utf-8")), f"the checkpoint {str(folder)!r}"
-            )
+            refuse_format(_manifest(folder), f"the checkpoint {str(folder)!r}")
             return folder, complaints
         complaints.append(f"the checkpoint {str(folder)!r} is corrupt ({fault}); using the one before")
     if complaints:
@@ -94,13 +92,13 @@ def step_of(folder: Path) -> int:
 
 def version_of(folder: Path, name: str) -> int:
     """Version of this policy, the number of refreshes of its weights."""
-    version: int = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["versions"][name]
+    version: int = _manifest(folder)["versions"][name]
     return version
 
 
 def agents_of(folder: Path) -> dict[str, str]:
     """Agent -> the agent that its policy was first assigned to."""
-    agents: dict[str, str] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["agents"]
+    agents: dict[str, str] = _manifest(folder)["agents"]
     return agents
 
 
@@ -116,6 +114,10 @@ def load_updater(folder: Path) -> dict[str, Any]:
     return state
 
 
+def _manifest(folder: Path) -> Any:
+    return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+
+
 def _save(values: Any, path: Path) -> None:
     with path.open("wb") as file:  # given a path, torch tells no reason where the disk is full
         torch.save(values, file)
@@ -129,7 +131,7 @@ def _sum(path: Path) -> str:
 def _fault(folder: Path) -> str:
     """Return an error message for an invalid checkpoint, "" for a valid one."""
     try:
-        files = dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"])
+        files = dict(_manifest(folder)["files"])
     except (OSError, ValueError, KeyError, TypeError):
         files = {}
     if not files:

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.text import Text
 
 from palaver.agents.base.policy import Policy
@@ -19,6 +19,7 @@ from palaver.trainers.config.team import SHARING
 from palaver.trainers.run.memory import GIB, estimate
 from palaver.trainers.update.reference_model import held
 from palaver.trainers.update.updater import Updater
+from palaver.utils.progress import progress_columns
 
 
 def announce(
@@ -87,16 +88,7 @@ def _partners(config: RunConfig) -> str:
 @contextmanager
 def bar(config: RunConfig, done: int, console: Console, *, visible: bool) -> Iterator[Any]:
     """Live progress bar; yields the function that the loop calls after each step."""
-    columns = (
-        TextColumn("training"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[shown]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not visible) as progress:
+    with Progress(*progress_columns("training"), console=console, disable=not visible) as progress:
         task = progress.add_task("", total=config.train.steps, completed=done, shown="")
 
         def report(step: int, metrics: Mapping[str, Any]) -> None:

@@ -108,7 +108,7 @@ class _Process:
             line = ""
         if not line:
             raise PokemonBenchmarkError(
-                f"a measuring process failed: {one_line(self._failed or 'it said nothing', 300)}"
+                f"a measuring process failed: {one_line(self._failed or 'it printed nothing', 300)}"
             )
         return line
 

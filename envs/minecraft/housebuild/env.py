@@ -136,7 +136,7 @@ from palaver.envs.minecraft.commands import ParsedCommands, Terms
 from palaver.envs.minecraft.env import MAX_LENGTH, BuildingEnv, Built
 from palaver.envs.minecraft.housebuild import data, prompts, rules
 from palaver.envs.minecraft.housebuild.houses import Difficulty
-from palaver.envs.minecraft.housebuild.reward import PAID, Paid, components
+from palaver.envs.minecraft.housebuild.reward import REWARD_NAMES, RewardName, components
 from palaver.envs.minecraft.world import box_of, codes, name
 from palaver.text import one_line
 
@@ -179,7 +179,7 @@ class HouseBuildEnv(BuildingEnv):
         feedback: Feedback = "score",
         limit: int = 20,
         persistent: bool = False,
-        reward: Paid = "published",
+        reward: RewardName = "published",
         difficulty: Difficulty | None = None,
         limited: bool = True,
         max_commands: int = 600,
@@ -191,7 +191,7 @@ class HouseBuildEnv(BuildingEnv):
     ) -> None:
         self.feedback = choice("feedback", feedback, get_args(Feedback))
         self.limit = whole_number("limit", limit, 1, MOST)
-        choice("reward", reward, PAID)
+        choice("reward", reward, REWARD_NAMES)
         self.reward_config = reward
         self.limited = truth("limited", limited)
         self.spider_count = whole_number("spiders", spiders, 0, 1000)

@@ -10,11 +10,11 @@ from typing import Literal, get_args
 
 from palaver.envs.minecraft.world import Difference
 
-Paid = Literal["published", "iou"]
-PAID: tuple[str, ...] = get_args(Paid)
+RewardName = Literal["published", "iou"]
+REWARD_NAMES: tuple[str, ...] = get_args(RewardName)
 
 
-def components(difference: Difference, cells: int, penalty: float, reward_config: Paid) -> dict[str, float]:
+def components(difference: Difference, cells: int, penalty: float, reward_config: RewardName) -> dict[str, float]:
     """`match` = m / cells, m the cells as planned, or `iou` = the blocks as planned over those of either world.
 
     Args:

@@ -108,6 +108,6 @@ def _run(npm: tuple[str, ...], building: Path) -> None:
         raise ShowdownError(f"npm did not install the simulator within {SECONDS} seconds; try again") from error
     if done.returncode:
         output_lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()] or [
-            "it said nothing"
+            "it printed nothing"
         ]
         raise ShowdownError(f"npm could not install the simulator: {one_line(' '.join(output_lines), 400)}")

@@ -108,7 +108,7 @@ class Server(Closing):
             error_line = one_line(next((line for line in self._output if "Error" in line), " ".join(self._output)), 300)
             self.close()
             raise ShowdownError(
-                f"Showdown's server did not start on port {self.port}: {error_line or 'it said nothing'}"
+                f"Showdown's server did not start on port {self.port}: {error_line or 'it printed nothing'}"
             )
 
     @property
@@ -124,7 +124,7 @@ class Server(Closing):
         """
         while (code := self._process.poll()) is None:
             time.sleep(WATCH_SECONDS)
-        last = one_line(self._output[-1], 300) if self._output else "it said nothing"
+        last = one_line(self._output[-1], 300) if self._output else "it printed nothing"
         raise ShowdownError(f"Showdown's server ended with code {code}: {last}")
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +19,7 @@ from palaver.cli.commands.report import need_plots
 from palaver.cli.output import console, count, errors, fail, note, say, table
 from palaver.cli.values import keywords
 from palaver.core import CheckpointError, ConfigError, Sampling
+from palaver.utils.progress import progress_columns
 
 if TYPE_CHECKING:
     from palaver.trainers.matches import standings
@@ -175,16 +176,7 @@ def _play(
 @contextmanager
 def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
     """Live bar over the games; yields the callbacks for the start and for each game."""
-    columns = (
-        TextColumn("games"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[shown]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    progress = Progress(*columns, console=errors)
+    progress = Progress(*progress_columns("games"), console=errors)
     task = progress.add_task("", total=None, shown="")
 
     def start(done: int, total: int) -> None:

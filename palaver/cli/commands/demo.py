@@ -15,7 +15,7 @@ from rich.text import Text
 
 from palaver.benchmarks.experiments.demo_seeds import ACTS, greedy_solved
 from palaver.cli import folders
-from palaver.cli.beside import Beside, in_background
+from palaver.cli.background import BackgroundRun, in_background
 from palaver.cli.commands import train
 from palaver.cli.commands.report import need_plots
 from palaver.cli.folders import TrainJob
@@ -78,7 +78,7 @@ def demo(
             _second(jobs, meanwhile, folder)
 
 
-def _second(jobs: Sequence[TrainJob], meanwhile: Beside | None, folder: Path) -> None:
+def _second(jobs: Sequence[TrainJob], meanwhile: BackgroundRun | None, folder: Path) -> None:
     """Run the second act, with further seeds until one differs from the first."""
     _head("Second act: two strangers agree on one helper")
     for index, job in enumerate(jobs):

@@ -95,7 +95,7 @@ def _show(env_spec: Spec) -> None:
                 "agents": ", ".join(env_spec.agents),
                 "turns": env_spec.turns,
                 "most an episode's turn pays": f"{env_spec.max_reward:g}",
-                "data set": env_spec.dataset or "none beside the sample",
+                "data set": env_spec.dataset or "none but the sample",
                 "scripted policies": ", ".join(f"scripted:{name}" for name in env_spec.scripted) or "none",
                 "tiny model": "yes" if env_spec.demonstrations else "no",
                 "defined in": about["entry_point"],

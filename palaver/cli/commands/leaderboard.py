@@ -36,8 +36,8 @@ def register(app: typer.Typer) -> None:
 
 
 def leaderboard(
-    folder: Annotated[Path, typer.Argument(metavar="ALGORITHMS", help="The folder of the rows.")] = ROWS,
-    out: Annotated[Path | None, typer.Option(help="Folder of the page.", show_default="where ALGORITHMS lies")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="ROWS", help="The folder of the rows.")] = ROWS,
+    out: Annotated[Path | None, typer.Option(help="Folder of the page.", show_default="where ROWS lies")] = None,
     table: Annotated[
         Path | None, typer.Option(help="The table in Markdown.", show_default="OUT/LEADERBOARD.md")
     ] = None,

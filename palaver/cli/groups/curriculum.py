@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.text import Text
 
 from palaver.cli import folders
 from palaver.cli.commands.report import need_plots
 from palaver.cli.output import console, errors, fail, note, say, table
+from palaver.utils.progress import progress_columns
 
 if TYPE_CHECKING:
     from palaver.benchmarks.curriculum.rehearsal import Forecast
@@ -174,17 +175,8 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
     from palaver.benchmarks.curriculum.run import CurriculumProgress
     from palaver.benchmarks.curriculum.state import State
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[shown]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
     errors.print(Text.assemble(f"{what} ", (str(folder), "bold")), soft_wrap=True)
-    with Progress(*columns, console=errors) as progress:
+    with Progress(*progress_columns("{task.description}"), console=errors) as progress:
         task = progress.add_task("", total=None, shown="")
 
         def tick(text: str, total: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +18,7 @@ from palaver.cli.output import console, count, errors, fail, say
 from palaver.cli.values import check_pairs
 from palaver.core import CheckpointError
 from palaver.text import one_line
+from palaver.utils.progress import progress_columns
 
 if TYPE_CHECKING:
     from palaver.benchmarks.experiments.matrix_games.plan import MatrixGamesPlan
@@ -115,16 +116,7 @@ def _announce(work: PendingRuns) -> None:
 @contextmanager
 def _bar(work: PendingRuns) -> Iterator[Any]:
     """Live bar over the runs; yields the callback for each result."""
-    columns = (
-        TextColumn("laboratory"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[shown]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=errors) as progress:
+    with Progress(*progress_columns("laboratory"), console=errors) as progress:
         task = progress.add_task("", total=len(work.todo), shown="")
 
         def report(result: MatrixGameResult) -> None:

@@ -1,4 +1,4 @@
-"""A run beside: done, failed, and stopped with the block that it belongs to."""
+"""A background run: done, failed, and stopped with the block that it belongs to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 import pytest
 
 from palaver.cli import folders
-from palaver.cli.beside import Beside, in_background
+from palaver.cli.background import BackgroundRun, in_background
 from palaver.core import PalaverError
 
 
@@ -26,14 +26,16 @@ def _job(small, folder, *more):
 
 
 def test_done(small, tmp_path):
-    run = Beside(_job(small, tmp_path / "run", "train.steps=1"), tmp_path / "log")
+    run = BackgroundRun(_job(small, tmp_path / "run", "train.steps=1"), tmp_path / "log")
     assert run.finish() == "done"
     assert json.loads((tmp_path / "run" / "status.json").read_text())["step"] == 1
 
 
 def test_failed(small, tmp_path):
     job = _job(small, tmp_path / "run")
-    run = Beside(folders.TrainJob(job.recipe, ("nonsense=1",), job.config, job.folder, resume=False), tmp_path / "log")
+    run = BackgroundRun(
+        folders.TrainJob(job.recipe, ("nonsense=1",), job.config, job.folder, resume=False), tmp_path / "log"
+    )
     with pytest.raises(PalaverError, match="log' says why"):
         run.finish()
     assert "unknown key 'nonsense'" in (tmp_path / "log").read_text()
@@ -46,19 +48,19 @@ def hangs(tmp_path, monkeypatch):
     script.write_text("#!/bin/sh\necho up\nexec sleep 600\n")
     script.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(script))
-    monkeypatch.setattr("palaver.cli.beside.WATCH_S", 0.1)
+    monkeypatch.setattr("palaver.cli.background.WATCH_S", 0.1)
 
 
 def test_one_that_writes_nothing_is_stopped(hangs, small, tmp_path, monkeypatch):
-    monkeypatch.setattr("palaver.cli.beside.STALLED_S", 1.0)
-    run = Beside(_job(small, tmp_path / "run"), tmp_path / "log")
+    monkeypatch.setattr("palaver.cli.background.STALLED_S", 1.0)
+    run = BackgroundRun(_job(small, tmp_path / "run"), tmp_path / "log")
     with pytest.raises(PalaverError, match=r"wrote nothing for 1 seconds and was stopped; go on with: palaver train"):
         run.finish()
     assert run.process.returncode == -signal.SIGINT
 
 
 def test_one_that_heeds_no_ctrl_c_is_killed(hangs, small, tmp_path, monkeypatch):
-    monkeypatch.setattr("palaver.cli.beside.PATIENCE_S", 0.5)
+    monkeypatch.setattr("palaver.cli.background.PATIENCE_S", 0.5)
     (tmp_path / "python").write_text("#!/bin/sh\ntrap '' INT\necho up\nexec sleep 600\n")
     with in_background(_job(small, tmp_path / "run"), tmp_path / "log") as run:
         while not (tmp_path / "log").read_text():

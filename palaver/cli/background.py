@@ -19,7 +19,7 @@ WATCH_S = 1.0  # polling interval of the run
 PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writes its report
 
 
-class Beside:
+class BackgroundRun:
     """Background run; its output goes to `log`."""
 
     def __init__(self, job: TrainJob, log: Path) -> None:
@@ -61,9 +61,9 @@ class Beside:
 
 
 @contextmanager
-def in_background(job: TrainJob | None, log: Path) -> Iterator[Beside | None]:
+def in_background(job: TrainJob | None, log: Path) -> Iterator[BackgroundRun | None]:
     """Context manager of the run of `job`, if there is one; it ends with the block."""
-    run = Beside(job, log) if job else None
+    run = BackgroundRun(job, log) if job else None
     try:
         yield run
     finally:
