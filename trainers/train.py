@@ -32,6 +32,7 @@ from palaver.trainers.config.team import refuse_seats
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.episodes import text_env
+from palaver.trainers.rollout.joint_prompt import refuse_long_joint
 from palaver.trainers.rollout.opponent import load_opponent, refuse_opponent
 from palaver.trainers.rollout.team import (
     frozen_team,
@@ -46,9 +47,8 @@ from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
 from palaver.trainers.run.logging import check_sinks
 from palaver.trainers.run.memory import most_rows
-from palaver.trainers.run.progress import announce
 from palaver.trainers.run.session import RunStart, SessionResources, run_session
-from palaver.trainers.update.critic import refuse_long_joint
+from palaver.trainers.run_summary import announce
 from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.reference_model import refuse_own
 from palaver.trainers.update.updater import Updater

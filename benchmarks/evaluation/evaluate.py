@@ -13,9 +13,9 @@ from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.fingerprint import fingerprint
 from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal, refuse_rivals, seated, silenced
+from palaver.benchmarks.evaluation.trained import resolved
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
-from palaver.benchmarks.scenarios.trained import resolved
 from palaver.core import ConfigError, Episode, Sampling, TaskError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper

@@ -14,7 +14,7 @@ from scipy import stats
 from palaver.benchmarks.judge_audit import measures
 from palaver.benchmarks.judge_audit.ask import CONTROL, PAIRS, PROBE, REPEAT, AskedPair
 from palaver.benchmarks.judge_audit.data import Data
-from palaver.benchmarks.judge_audit.slope import length_slope
+from palaver.benchmarks.judge_audit.measures import length_slope
 from palaver.scoring import Cost, Preference, Score
 from palaver.text import one_line
 from palaver.utils.stats.effects import wilson

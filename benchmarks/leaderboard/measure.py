@@ -12,8 +12,8 @@ from pathlib import Path
 from palaver.benchmarks.comparison.tuned import refuse
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.evaluate import measure, to_row
+from palaver.benchmarks.evaluation.trained import MADE
 from palaver.benchmarks.leaderboard.board import BoardEntry, Kind
-from palaver.benchmarks.scenarios.trained import MADE
 from palaver.core import ConfigError, nearest
 from palaver.trainers.config.loading import load
 from palaver.utils.run_folder import locked, replace_bytes

@@ -13,10 +13,9 @@ from palaver.envs.base.tasks import Task
 from palaver.envs.code import answers, prompts, scoring
 from palaver.envs.code.expert import Advisor
 from palaver.envs.code.facts import ProgramFacts, gather, reason
-from palaver.envs.code.feedback import Mode, TurnResult, VisibleTest, follow_up
 from palaver.envs.code.problems import CodeProblem, Problems
 from palaver.envs.code.programs import AUX, Program, join
-from palaver.envs.code.prompts import MAIN, SOLO
+from palaver.envs.code.prompts import MAIN, SOLO, Mode, TurnResult, VisibleTest, follow_up
 from palaver.envs.code.sandbox import Limits, Report
 
 _CANDIDATE = re.compile(r"\bcandidate\b")

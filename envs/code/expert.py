@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from palaver.core import ConfigError, load_attribute
-from palaver.envs.code.feedback import TurnResult
 from palaver.envs.code.programs import AUX
-from palaver.envs.code.prompts import MAIN
+from palaver.envs.code.prompts import MAIN, TurnResult
 
 TRIES = 3
 LONGEST = 100_000  # characters read of an answer

@@ -14,7 +14,7 @@ from palaver.envs.code import problems, reward
 from palaver.envs.code.base import PairEnv
 from palaver.envs.code.expert import Expert, advisor
 from palaver.envs.code.facts import ProgramFacts
-from palaver.envs.code.feedback import Mode, read_mode
+from palaver.envs.code.prompts import Mode, read_mode
 from palaver.envs.code.sandbox import DEFAULT, Limits
 
 MOST_TURNS = 100

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from palaver.agents.llm.generation.sampler import BLOCK, Sampler, draw, largest, uniforms
+from palaver.agents.llm.generation.sampler import BLOCK, Sampler, draw, uniforms
+from palaver.agents.llm.scoring.truncation import largest
 from palaver.core import Sampling
 
 DRAWS = 5_000

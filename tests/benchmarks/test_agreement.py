@@ -11,7 +11,7 @@ from PIL import Image
 from palaver.benchmarks.reports import charts
 from palaver.benchmarks.reports import coding_conventions as agreement
 from palaver.benchmarks.reports.run_folder import read
-from palaver.benchmarks.reports.run_report import write
+from palaver.benchmarks.reports.run_report.page import write
 from palaver.benchmarks.reports.summary import score
 from palaver.core import Completion, Episode, Turn
 from palaver.trainers.config.loading import dump

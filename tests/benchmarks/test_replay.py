@@ -18,7 +18,7 @@ from palaver.agents.make_policy import make_policy
 from palaver.benchmarks.reports import frames as films
 from palaver.benchmarks.reports.frames import png
 from palaver.benchmarks.reports.rerender import replay
-from palaver.benchmarks.reports.run_report import write
+from palaver.benchmarks.reports.run_report.page import write
 from palaver.core import ConfigError, Episode, Sampling, TaskError
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task

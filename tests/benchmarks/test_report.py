@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palaver.benchmarks.reports.run_folder import read
-from palaver.benchmarks.reports.run_report import compare, write
+from palaver.benchmarks.reports.run_report.page import compare, write
 from palaver.core import CheckpointError
 
 HOSTILE = (

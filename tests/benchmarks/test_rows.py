@@ -127,7 +127,7 @@ def test_rivals_need_somebody_in_focus():
         measure(EvaluationConfig("echo-v0", team="random", seatings=(FocalRound(("a3",)),)))
 
 
-@pytest.mark.parametrize("team", ["p1=simple@1,p2=random", "net:runs/pupil"])
+@pytest.mark.parametrize("team", ["p1=simple@1,p2=random", "net:runs/student"])
 def test_players_of_the_arena_are_sent_there(team):
     with pytest.raises(ConfigError, match="palaver arena pokemon-v1 --players"):
         measure(EvaluationConfig("pokemon-v1", team=team, seatings=(FocalRound(("p1",)),)))

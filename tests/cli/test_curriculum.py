@@ -1,4 +1,4 @@
-"""`palaver curriculum`: recipes, plans, mistakes, and a run with a shop that takes no time."""
+"""`palaver curriculum`: recipes, plans, mistakes, and a run with a backend that takes no time."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from pathlib import Path
 import pytest
 import yaml
 
-from palaver.benchmarks.curriculum import ablation, workshop
-from palaver.benchmarks.curriculum.read import changed, load
-from tests.benchmarks.curriculum.fakes import FakeShop, values
+from palaver.trainers.curriculum import ablation
+from palaver.trainers.curriculum import arena_backend as workshop
+from palaver.trainers.curriculum.loading import changed, load
+from tests.trainers.curriculum.fakes import FakeBackend, values
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    """A curriculum whose shop is the fake one."""
+    """A curriculum whose backend is the fake one."""
 
-    def shop(_spec):
-        made = FakeShop(tmp_path / "work")
+    def backend(_spec):
+        made = FakeBackend(tmp_path / "work")
         made.check = lambda: None
         return made
 
-    monkeypatch.setattr(workshop, "ArenaBackend", shop)
+    monkeypatch.setattr(workshop, "ArenaBackend", backend)
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(values()))
     return path
@@ -64,7 +65,7 @@ def test_who_passes_no_gate_ends_with_1(palaver, file, tmp_path):
     gate = "stages.first.gate={score: {veteran@1: 1.0}, sure: false}"
     ran = palaver("curriculum", "run", file, gate, "stages.first.repeats=0", "--out", tmp_path / "run", "--no-rehearse")
     assert ran.code == 1
-    assert "nobody passed the gate of first" in ran.err
+    assert "no attempt passed the gate of first" in ran.err
 
 
 def test_an_ablation(palaver, file, tmp_path):

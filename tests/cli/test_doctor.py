@@ -15,18 +15,18 @@ def test_this_machine_is_examined(palaver):
 
 
 def test_the_sandbox_is_probed(palaver, monkeypatch):
-    from palaver.envs.code.sandbox import probe
+    from palaver.envs.code.sandbox import view
 
     def found(*works):
         modes = (("bubblewrap", "no name spaces"), ("landlock", "Landlock 7"))
-        return lambda: tuple(probe.Ability(mode, mode in works, detail) for mode, detail in modes)
+        return lambda: tuple(view.Ability(mode, mode in works, detail) for mode, detail in modes)
 
     for works, rows in (
         (("bubblewrap", "landlock"), ["ok used: no name spaces", "ok fallback: Landlock 7"]),
         (("landlock",), ["note not possible", "ok used: Landlock 7"]),
         ((), ["note not possible", "note not possible", "note none"]),
     ):
-        monkeypatch.setattr(probe, "probe", found(*works))
+        monkeypatch.setattr(view, "probe", found(*works))
         told = json.loads(palaver("doctor", "--json").out)
         assert [f"{row['state']} {row['value']}" for row in told if row["name"].startswith("sandbox")] == rows
         assert [row["hint"] for row in told if row["name"] == "sandbox, bubblewrap"] == [

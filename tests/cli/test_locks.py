@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaver.benchmarks.curriculum import ablation
-from palaver.benchmarks.curriculum import run as curriculum
 from palaver.benchmarks.experiments.marlhf import run as marlhf
 from palaver.benchmarks.experiments.matrix_games import study as lab
 from palaver.benchmarks.experiments.reasoning import study as reasoning
 from palaver.benchmarks.judge_audit import run as audit
 from palaver.benchmarks.leaderboard import measure
 from palaver.trainers.config.loading import load
+from palaver.trainers.curriculum import ablation
+from palaver.trainers.curriculum import run as curriculum
 from palaver.trainers.run.files import begin
 from palaver.utils.run_folder import FolderInUseError, locked
 

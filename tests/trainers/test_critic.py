@@ -15,10 +15,11 @@ from palaver.core import Completion, Message, PolicyError
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.rollout.batch import make_batch
+from palaver.trainers.rollout.joint_prompt import joint_ids, joint_text, refuse_long_joint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.train import train
-from palaver.trainers.update.critic import Critic, Samples, joint_ids, joint_text, refuse_long_joint
+from palaver.trainers.update.critic import Critic, Samples
 from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from palaver.agents.llm.model.load import save_pretrained
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure
 from palaver.benchmarks.reports.run_folder import read
-from palaver.benchmarks.reports.run_report import write
+from palaver.benchmarks.reports.run_report.page import write
 from palaver.core import Sampling
 from palaver.trainers.config.loading import load
 from palaver.trainers.run.logging import read_metrics

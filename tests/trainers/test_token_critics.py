@@ -18,9 +18,10 @@ from palaver.trainers.config.loading import parse
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
 from palaver.trainers.objectives.token_values import token_reads
 from palaver.trainers.rollout.batch import make_batch
+from palaver.trainers.rollout.joint_prompt import joint_ids, refuse_long_joint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.train import train
-from palaver.trainers.update.critic import Critic, Samples, joint_ids, refuse_long_joint
+from palaver.trainers.update.critic import Critic, Samples
 from palaver.trainers.update.joint_tokens import joint_prompts
 from palaver.trainers.update.policy_update import UpdateInput
 from palaver.trainers.update.updater import Updater

@@ -1,1 +1,1 @@
-"""Learning battles from recorded ones: losses, pupils, and the one loop that trains them."""
+"""Learning battles from recorded ones: losses, students, and the one loop that trains them."""

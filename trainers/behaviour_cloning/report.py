@@ -7,7 +7,7 @@ from torch import Tensor
 
 from palaver.trainers.behaviour_cloning import losses
 from palaver.trainers.behaviour_cloning.config import BCConfig
-from palaver.trainers.behaviour_cloning.pupils import StudentOutputs
+from palaver.trainers.behaviour_cloning.students import StudentOutputs
 
 
 def judge(outputs: StudentOutputs, config: BCConfig, span: float) -> tuple[Tensor, dict[str, float]]:

@@ -1,6 +1,6 @@
 """The loop of cloning, the same for battle nets and language models.
 
-    clone(Cloning(epochs=4), Path("runs/pupil"), [("runs/battles", 1.0)]) -> runs/pupil/net
+    clone(BCConfig(epochs=4), Path("runs/student"), [("runs/battles", 1.0)]) -> runs/student/net
 
 A run is a folder: `cloning.yaml`, `metrics.jsonl`, `checkpoints/`, at the end `net/`. Called again with the same
 arguments it goes on from the newest checkpoint; the same call on a finished run returns at once.
@@ -26,15 +26,15 @@ from palaver.agents.battle_net import files
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.mixture import Mixture, Source
-from palaver.trainers.behaviour_cloning.pupils import NetPupil, Student
 from palaver.trainers.behaviour_cloning.report import faulty, judge
+from palaver.trainers.behaviour_cloning.students import NetStudent, Student
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import RunLogger
 from palaver.trainers.trajectories.loader import plan
 from palaver.utils.run_folder import DiskErrorContext, locked, publish_folder, replace_text
 
-SETTINGS, NET, PUPIL = "cloning.yaml", "net", "pupil"
+SETTINGS, NET, STUDENT = "cloning.yaml", "net", "student"
 FLOOR = 0.1  # of the learning rate, at the end of the cosine
 Report = Callable[[int, int, dict[str, float]], None]  # (step, steps, numbers)
 
@@ -57,7 +57,7 @@ def clone(
     start: Path | None = None,
     report: Report = lambda _step, _steps, _numbers: None,
 ) -> Path:
-    """Train a pupil on battles; the folder of what it has become. Goes on where an interrupted call stopped.
+    """Train a student on battles; the folder of what it has become. Goes on where an interrupted call stopped.
 
     Args:
         config: how.
@@ -83,7 +83,7 @@ def _clone(
     config: BCConfig, folder: Path, learnt: Mixture, aside: Mixture | None, start: Path | None, report: Report
 ) -> Path:
     with _threads(config.threads):
-        run = _Run(config, folder, learnt, aside, _pupil(config, learnt.entries[0].format, start), report)
+        run = _Run(config, folder, learnt, aside, _student(config, learnt.entries[0].format, start), report)
         run.resume()
         try:
             run.go()
@@ -94,12 +94,12 @@ def _clone(
 
 class _Run:
     def __init__(
-        self, config: BCConfig, folder: Path, learnt: Mixture, aside: Mixture | None, pupil: Student, report: Report
+        self, config: BCConfig, folder: Path, learnt: Mixture, aside: Mixture | None, student: Student, report: Report
     ) -> None:
-        self.config, self.folder, self.student, self.report = config, folder, pupil, report
+        self.config, self.folder, self.student, self.report = config, folder, student, report
         self.learnt, self.aside = learnt, aside
         self.state = _State()
-        self.optimizer = _optimizer(pupil.module, config)
+        self.optimizer = _optimizer(student.module, config)
         lengths = [entry.decisions for entry in learnt.entries]
         self.counts = [
             len(plan(lengths, config.decisions, config.seed, epoch, learnt.weights)) for epoch in range(config.epochs)
@@ -113,9 +113,9 @@ class _Run:
             newest, _ = checkpoint.newest(self.folder)
             saved = checkpoint.load_updater(newest)
             self.state = _State(**saved)
-            self.student.load(newest / "policies" / PUPIL)
+            self.student.load(newest / "policies" / STUDENT)
             self.student.version = self.state.step
-            checkpoint.load_optimizer(newest, PUPIL, self.optimizer)
+            checkpoint.load_optimizer(newest, STUDENT, self.optimizer)
         self.run_logger = RunLogger(self.folder, self.config, self.state.step)
 
     def go(self) -> None:
@@ -202,23 +202,29 @@ class _Run:
     def _save(self) -> None:
         study = vars(self.state)
         checkpoint.save(
-            self.folder, self.state.step, {PUPIL: self.student}, {PUPIL: self.optimizer}, study, self.config.keep, {}
+            self.folder,
+            self.state.step,
+            {STUDENT: self.student},
+            {STUDENT: self.optimizer},
+            study,
+            self.config.keep,
+            {},
         )
 
 
-def _pupil(config: BCConfig, format: str, start: Path | None) -> Student:
+def _student(config: BCConfig, format: str, start: Path | None) -> Student:
     if config.model:
         from palaver.agents.llm.model.load import pick_device
-        from palaver.trainers.behaviour_cloning.text_pupil import TextPupil
+        from palaver.trainers.behaviour_cloning.text_student import TextStudent
 
-        return TextPupil.make(config, start, pick_device(config.device))
+        return TextStudent.make(config, start, pick_device(config.device))
     wanted = "cuda" if config.device == "auto" and torch.cuda.is_available() else config.device.replace("auto", "cpu")
     try:
         device = torch.device(wanted)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"the device {config.device!r:.40} cannot be used here; choose cpu or auto") from error
-    return NetPupil.make(config, format, start, device)
+    return NetStudent.make(config, format, start, device)
 
 
 def _weighed(metrics: dict[str, float]) -> dict[str, float]:
@@ -274,8 +280,8 @@ def _prepare(config: BCConfig, folder: Path, mixture: Mixture, start: Path | Non
 
 
 def _publish(folder: Path, step: int) -> Path:
-    pupil_folder = checkpoint.folder_of(folder, step) / "policies" / PUPIL
-    publish_folder(folder / NET, lambda net: shutil.copytree(pupil_folder, net, dirs_exist_ok=True))
+    student_folder = checkpoint.folder_of(folder, step) / "policies" / STUDENT
+    publish_folder(folder / NET, lambda net: shutil.copytree(student_folder, net, dirs_exist_ok=True))
     return folder / NET
 
 

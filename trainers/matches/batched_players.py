@@ -55,8 +55,8 @@ def split(name: str) -> tuple[str, str, float]:
     Raises:
         PolicyError: the name is empty after the colon.
 
-    >>> split("net:runs/pupil@0.5"), split("net:runs/a@b")
-    (('net:', 'runs/pupil', 0.5), ('net:', 'runs/a@b', 0.0))
+    >>> split("net:runs/student@0.5"), split("net:runs/a@b")
+    (('net:', 'runs/student', 0.5), ('net:', 'runs/a@b', 0.0))
     """
     prefix, source = name[: name.index(":") + 1], name[name.index(":") + 1 :].strip()
     match = re.fullmatch(r"(.+)@(\d{1,4}(?:\.\d{1,6})?)", source)

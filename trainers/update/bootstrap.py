@@ -13,7 +13,8 @@ from torch import Tensor
 
 from palaver.trainers.objectives.token_values import speaker_label
 from palaver.trainers.rollout.batch import Batch
-from palaver.trainers.update.critic import Critic, joint_ids_after, own_ids_after
+from palaver.trainers.rollout.joint_prompt import joint_ids_after, own_ids_after
+from palaver.trainers.update.critic import Critic
 from palaver.trainers.update.policy_update import PolicyUpdater
 
 

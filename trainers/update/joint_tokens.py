@@ -10,7 +10,7 @@ from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import PolicyError
 from palaver.trainers.objectives.token_values import Ids, speaker_label
 from palaver.trainers.rollout.batch import Batch
-from palaver.trainers.update.critic import joint_ids, refuse_longer
+from palaver.trainers.rollout.joint_prompt import joint_ids, refuse_longer
 
 
 def joint_prompts(batch: Batch, body: LLMPolicy) -> list[Ids]:

@@ -21,9 +21,10 @@ from palaver.trainers.objectives import kl
 from palaver.trainers.objectives.token_values import Ids, TokenValues, laid_out, token_reads
 from palaver.trainers.preferences.compared import Pairs, compare, describe, weighed
 from palaver.trainers.rollout.batch import Batch, add_advantages, by_step, credited_rewards, joint_returns, sampled
+from palaver.trainers.rollout.joint_prompt import joint_ids
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.bootstrap import bootstrap
-from palaver.trainers.update.critic import Critic, CriticStats, Samples, critic_stats, joint_ids
+from palaver.trainers.update.critic import Critic, CriticStats, Samples, critic_stats
 from palaver.trainers.update.joint_tokens import joint_prompts, refuse_other_tokens
 from palaver.trainers.update.moving_baseline import MovingBaseline
 from palaver.trainers.update.policy_update import PolicyUpdater, UpdateInput, UpdateStats, padded_rows
@@ -121,9 +122,8 @@ class Updater:
         if "joint" in self.critics:
             joint = (joint_prompts if self.by_token else joint_ids)(batch, self.critics["joint"].body)
         value, tokens = self._estimate_values(batch, joint)
-        bootstrap_values = None
-        if config.algorithm.discount:  # else nothing beyond a turn counts
-            bootstrap_values = bootstrap(batch, self.critics, self.learners, self.by_token)
+        discounted = bool(config.algorithm.discount)  # else a return is the reward of its turn
+        bootstrap_values = bootstrap(batch, self.critics, self.learners, self.by_token) if discounted else None
         reference, k = self._reference_log_ratios(batch)
         kl_penalty = None
         if k:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from palaver.core import Conversation, Message
 from palaver.trainers.rollout.batch import Batch
-from palaver.trainers.update.critic import joint_text
+from palaver.trainers.rollout.joint_prompt import joint_text
 from palaver.trainers.value_decomposition.encoders import Encoder
 from palaver.trainers.value_decomposition.replay import DecisionFeatures, Transition, scene_of
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from palaver.agents.llm.scoring.truncation import kept_floor, largest, nucleus_floor
 from palaver.core import Sampling
 
 NUCLEUS_GUESSES = (64, 512)
@@ -76,33 +77,6 @@ def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, T
     return ids, logits.gather(-1, ids[:, None])[:, 0] - total, drawn
 
 
-def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`values.topk(k)` of (R, V), descending: of the blocks of V, only the k with the largest maxima can hold them."""
-    R, V = values.shape
-    depth = 16 if V < 65536 else 32
-    blocks = V // depth // 64 * 64  # block b holds the elements b, b + blocks, b + 2 blocks, ...
-    if blocks < 4 * k:
-        top = values.topk(k, -1)
-        return top.values, top.indices
-    maxima = values[:, : depth * blocks].view(R, depth, blocks).amax(1)
-    chosen = maxima.topk(k, -1, sorted=False).indices
-    offsets = torch.arange(0, depth * blocks, blocks, device=values.device)
-    remainder = torch.arange(depth * blocks, V, device=values.device)
-    members = torch.cat(((chosen[:, :, None] + offsets).flatten(1), remainder.expand(R, -1)), -1)
-    best, index = values.gather(-1, members).topk(k, -1)
-    return best, members.gather(-1, index)
-
-
-def nucleus_floor(weights: Tensor, top_p: float) -> Tensor:
-    """Smallest weight (R, 1) of the smallest leading set whose mass reaches top_p, from weights (R, k) that descend.
-
-    The nucleus is every weight not below it: else the order in which equal ones are found would choose among them.
-    """
-    before = weights.cumsum(-1, dtype=torch.float64) - weights
-    size = (before < top_p).sum(-1, keepdim=True).clamp_min_(1)
-    return weights.gather(-1, size - 1)
-
-
 def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
     """Draw from the nucleus of (R, V): among a few leading tokens if they hold it, else down to its lowest one."""
     for k in NUCLEUS_GUESSES:
@@ -115,15 +89,6 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
                 return _draw_among(candidates, weights.masked_fill(weights < lowest, 0.0), uniform)
     nucleus = probabilities.masked_fill(probabilities < kept_floor(probabilities, top_p), 0.0)
     return _draw_all(nucleus, uniform)
-
-
-def kept_floor(probabilities: Tensor, top_p: float) -> Tensor:
-    """`nucleus_floor` of probabilities (R, V) in any order."""
-    if probabilities.device.type == "cpu":
-        ordered = torch.from_numpy(np.sort(probabilities.numpy(), -1)).flip(-1)  # 10 times faster than torch's sort
-    else:
-        ordered = probabilities.sort(-1, descending=True).values
-    return nucleus_floor(ordered, top_p)
 
 
 def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:

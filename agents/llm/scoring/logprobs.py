@@ -12,7 +12,7 @@ from torch import Tensor
 
 from palaver.agents.llm.scoring.packing import PackedBatch, attention_mask, pack, padded, sequences, worth_packing
 from palaver.agents.llm.scoring.split_head import SplitModel, split_head
-from palaver.agents.llm.scoring.support import truncated_scores
+from palaver.agents.llm.scoring.truncation import truncated_scores
 from palaver.core import Sampling
 
 FULL = Sampling()  # temperature 1, the whole vocabulary

@@ -1,4 +1,6 @@
-"""A worker's view of this machine: interpreter, standard library, shared libraries only.
+"""A worker's view of this machine, and which ways to confine it work here.
+
+The view holds the interpreter, the standard library and shared libraries.
 
 Folders of installed packages are masked: a data set that lies in one of them, ours included, holds the tests.
 """
@@ -11,12 +13,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from palaver.envs.code.sandbox import seccomp
-from palaver.envs.code.sandbox.launch import BOOT, FLAGS, LaunchPlan
+from palaver.envs.code.sandbox.launch import BOOT, FLAGS, LaunchError, LaunchPlan, SandboxWorker
 from palaver.envs.code.sandbox.report import Mode, SandboxError
+from palaver.text import one_line
 
 NOBODY = 65534
 _OLDEST, _NEWEST = 11, 20  # minor versions of Python 3 to look for
@@ -155,3 +159,36 @@ def bubblewrap_version() -> str:
         return ""
     done = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=5, check=False)
     return done.stdout.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """Result of trying one way of confinement on this machine.
+
+    Attributes:
+        mode: the way.
+        works: True if a worker started in it.
+        detail: its properties, or the reason why it did not start.
+    """
+
+    mode: Mode
+    works: bool
+    detail: str
+
+
+def probe() -> tuple[Ability, ...]:
+    """Start a worker in each way of confinement, best first; the first that works is what `auto` takes."""
+    return tuple(_try(mode) for mode in MODES)
+
+
+def _try(mode: Mode) -> Ability:
+    try:
+        settings = plan(mode)
+        worker = SandboxWorker(settings)
+    except (SandboxError, LaunchError) as error:
+        return Ability(mode, False, one_line(error))
+    facts, filtered = worker.facts, settings["settings"]["filter"]
+    worker.close()
+    how = bubblewrap_version() if mode == "bubblewrap" else f"Landlock {facts['landlock']}"
+    parts = [how, "system call filter" if filtered else "no system call filter", f"user {facts['uid']}"]
+    return Ability(mode, True, ", ".join([*parts, f"Python {facts['python']} ({interpreter()})"]))

@@ -1,6 +1,6 @@
 """The embedded simulator: battles of Pokémon Showdown in worker processes of ours, without a server.
 
-    with Pool() as pool:
+    with BattlePool() as pool:
         [battle] = pool.start([Setup("gen1randombattle", seed=7)])
         while not battle.ended:
             battle.choose({side: next(iter(legal.values())) for side, legal in battle.legal.items() if legal})

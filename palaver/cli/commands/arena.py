@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.cli import folders, options
-from palaver.cli.commands.report import need_plots
 from palaver.cli.output import console, count, errors, fail, note, say, table
+from palaver.cli.requirements import need_plots
 from palaver.cli.values import keywords
 from palaver.core import CheckpointError, ConfigError, Sampling
 from palaver.utils.progress import progress_columns

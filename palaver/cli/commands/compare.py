@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli.commands.report import need_plots
 from palaver.cli.output import console, count, note, say, table
+from palaver.cli.requirements import need_plots
 from palaver.core import ConfigError
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from palaver.benchmarks.experiments.demo_seeds import ACTS, greedy_solved
 from palaver.cli import folders
 from palaver.cli.background import BackgroundRun, in_background
 from palaver.cli.commands import train
-from palaver.cli.commands.report import need_plots
 from palaver.cli.folders import TrainJob
 from palaver.cli.output import console, errors, say, table
+from palaver.cli.requirements import need_plots
 from palaver.core import usable_cores
 from palaver.text import clean
 
@@ -103,7 +103,7 @@ def _stop_unless_done(status: str, job: TrainJob) -> None:
 
 
 def _written(folder: Path) -> None:
-    from palaver.benchmarks.reports.run_report import write
+    from palaver.benchmarks.reports.run_report.page import write
 
     write(folder)
 
@@ -112,7 +112,7 @@ def _write_and_show(folder: Path) -> None:
     """Print failing pairs, the curve with its conventions, and the same problems after training."""
     from palaver.benchmarks.reports import coding_conventions as agreement
     from palaver.benchmarks.reports.run_folder import read
-    from palaver.benchmarks.reports.run_report import CURVE, write
+    from palaver.benchmarks.reports.run_report.page import CURVE, write
 
     run = read(folder)
     page = write(run)
@@ -180,7 +180,7 @@ def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
     """Print the conventions of each seed, sampled and greedy, and write a page that compares them."""
     from palaver.benchmarks.reports import coding_conventions as agreement
     from palaver.benchmarks.reports.run_folder import read
-    from palaver.benchmarks.reports.run_report import compare
+    from palaver.benchmarks.reports.run_report.page import compare
     from palaver.benchmarks.reports.summary import score
 
     runs = [read(job.folder) for job in jobs]

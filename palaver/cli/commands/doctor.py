@@ -156,7 +156,7 @@ def _caches() -> Iterator[Finding]:
 
 
 def _sandbox() -> Iterator[Finding]:
-    from palaver.envs.code.sandbox.probe import probe
+    from palaver.envs.code.sandbox.view import probe
 
     abilities = probe()
     works = [ability for ability in abilities if ability.works]

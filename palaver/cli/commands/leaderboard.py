@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli.commands.report import need_plots
 from palaver.cli.output import count, note, say
+from palaver.cli.requirements import need_plots
 from palaver.core import ConfigError
 
 HELP = """Show result rows: LEADERBOARD.md and one static page with sample episodes.

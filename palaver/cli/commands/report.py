@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from palaver.cli.output import say
-from palaver.core import PolicyError
+from palaver.cli.requirements import need_plots
 
 HELP = """Write report.html and curve.png into a run folder; with several folders, also a page that compares them.
 
@@ -40,7 +40,7 @@ def report(
 
     need_plots()
     runs = [read(folder) for folder in folders]  # finds a mistake in the last name before the first page is written
-    from palaver.benchmarks.reports.run_report import CURVE, compare, write
+    from palaver.benchmarks.reports.run_report.page import CURVE, compare, write
 
     for run in runs:
         page = write(run, samples)
@@ -48,13 +48,3 @@ def report(
     if len(folders) > 1:
         page = compare(runs, out or Path(os.path.commonpath([folder.resolve().parent for folder in folders])))
         say(f"{page}\n{page.with_suffix('.png')}")
-
-
-def need_plots() -> None:
-    """Raise PolicyError if the plotting library of reports is not installed."""
-    try:
-        import jinja2
-        import matplotlib
-    except ImportError as error:
-        raise PolicyError(f"a report needs {error.name}; install it with: pip install 'palaver[train]'") from error
-    del jinja2, matplotlib

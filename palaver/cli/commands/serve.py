@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from palaver.cli import options
 from palaver.cli.output import note, say
+from palaver.cli.requirements import need_server
 from palaver.core import ConfigError, PolicyError
 
 if TYPE_CHECKING:
@@ -110,10 +110,3 @@ def _team(folder: Path, name: str, how: ModelOptions) -> Mapping[str, Policy]:
         raise PolicyError(f"the run {str(folder)!r} has no config that can be read")
     agents = text_env(config.env.id, config.env.keywords(config.eval.tasks)).possible_agents
     return load_run(folder, agents, how, note)
-
-
-def need_server() -> None:
-    """Raise ConfigError if the server's dependencies are not installed."""
-    for library in ("starlette", "uvicorn"):
-        if importlib.util.find_spec(library) is None:
-            raise ConfigError(f"serving needs {library}; install it with: pip install 'palaver[serve]'")

@@ -11,9 +11,9 @@ import typer
 from rich.text import Text
 
 from palaver.cli import folders, recipes
-from palaver.cli.commands.report import need_plots
 from palaver.cli.groups import lab, marlhf
 from palaver.cli.output import console, errors, facts, say
+from palaver.cli.requirements import need_plots
 from palaver.core import ConfigError
 from palaver.trainers.config.origins import origins
 from palaver.trainers.config.run import RunConfig
@@ -180,7 +180,7 @@ def _launch(job: folders.TrainJob) -> dict[str, Any]:
 def finish(folder: Path) -> None:
     """Write the report and print the result of the run."""
     from palaver.benchmarks.reports.run_folder import read
-    from palaver.benchmarks.reports.run_report import CURVE, write
+    from palaver.benchmarks.reports.run_report.page import CURVE, write
     from palaver.cli import outcome
 
     run = read(folder)

@@ -22,9 +22,9 @@ HELP = """Learn to play battles from recorded ones; what comes out plays in the 
 
 [cyan]palaver arena pokemon-v1 --players simple@1,typed@1 --battles 400 --record runs/battles[/cyan]
 
-[cyan]palaver clone runs/battles --out runs/pupil[/cyan]
+[cyan]palaver clone runs/battles --out runs/student[/cyan]
 
-[cyan]palaver clone runs/new=3 runs/old=1 --out runs/pupil2 --start runs/pupil --set lr=3e-4[/cyan]
+[cyan]palaver clone runs/new=3 runs/old=1 --out runs/student2 --start runs/student --set lr=3e-4[/cyan]
 
 [cyan]palaver clone runs/battles --out runs/reader --set model=hf:NAME decisions=64 lr=1e-5[/cyan]
 

@@ -13,25 +13,25 @@ from rich.progress import Progress
 from rich.text import Text
 
 from palaver.cli import folders
-from palaver.cli.commands.report import need_plots
 from palaver.cli.output import console, errors, fail, note, say, table
+from palaver.cli.requirements import need_plots
 from palaver.utils.progress import progress_columns
 
 if TYPE_CHECKING:
-    from palaver.benchmarks.curriculum.rehearsal import Forecast
-    from palaver.benchmarks.curriculum.run import CurriculumProgress
-    from palaver.benchmarks.curriculum.spec import Curriculum
-    from palaver.benchmarks.curriculum.tables import Grid
+    from palaver.trainers.curriculum.config import Curriculum
+    from palaver.trainers.curriculum.forecast import Forecast
+    from palaver.trainers.curriculum.run import CurriculumProgress
+    from palaver.utils.tables import Table
 
-HELP = """Let a pupil learn from battles, stage after stage, until gates let it pass.
+HELP = """Train a student on battles in stages; a gate ends each stage.
 
 [bold]Examples[/bold]
 
-[cyan]palaver curriculum recipes[/cyan]  [dim]# what is shipped[/dim]
+[cyan]palaver curriculum recipes[/cyan]  [dim]# the shipped curricula[/dim]
 
 [cyan]palaver curriculum run gen1ou-nano --dry-run[/cyan]  [dim]# battles, steps and time[/dim]
 
-[cyan]palaver curriculum run gen1ou-nano --out runs/battler[/cyan]  [dim]# killed, the same command goes on[/dim]
+[cyan]palaver curriculum run gen1ou-nano --out runs/battler[/cyan]  [dim]# the same command resumes it[/dim]
 
 [cyan]palaver curriculum ablate gen1ou-nano --vary mix.old=0,0.5 --out runs/mixes[/cyan]
 """
@@ -53,7 +53,7 @@ def register(parent: typer.Typer) -> None:
 @app.command("recipes")
 def shipped() -> None:
     """List the shipped curricula."""
-    from palaver.benchmarks.curriculum.read import recipes
+    from palaver.trainers.curriculum.loading import recipes
 
     grid = table("recipe", "what it does")
     for name, summary in recipes().items():
@@ -70,30 +70,30 @@ def run(
     rehearse: Annotated[bool, typer.Option(help="Rehearse first, to estimate the time and find mistakes.")] = True,
 ) -> None:
     """Run or resume a curriculum."""
-    from palaver.benchmarks.curriculum import run as runner
-    from palaver.benchmarks.curriculum.read import load
-    from palaver.benchmarks.curriculum.rehearsal import rehearse as forecast
-    from palaver.benchmarks.curriculum.workshop import ArenaBackend
+    from palaver.trainers.curriculum import run as runner
+    from palaver.trainers.curriculum.arena_backend import ArenaBackend
+    from palaver.trainers.curriculum.forecast import rehearse as forecast
+    from palaver.trainers.curriculum.loading import load
 
     need_plots()
     spec = load(file, pairs or [])
     folder = out or (Path(file) if Path(file).is_dir() else folders.fresh(Path(file).stem))
-    shop = ArenaBackend(spec)
-    shop.check()
+    backend = ArenaBackend(spec)
+    backend.check()
     fresh = not (folder / "curriculum.yaml").is_file()
-    _plan(spec, forecast(spec, shop) if rehearse and (fresh or dry_run) else None)
+    _plan(spec, forecast(spec, backend) if rehearse and (fresh or dry_run) else None)
     if dry_run:
         say(Text("nothing was kept", style="dim"))
         return
     try:
-        with _bar(folder, "curriculum") as watch:
-            state = runner.run(spec, folder, shop, watch)
+        with _bar(folder, "curriculum") as progress:
+            state = runner.run(spec, folder, backend, progress)
     except KeyboardInterrupt as stop:
-        fail(f"interrupted; go on with: palaver curriculum run {folder}")
+        fail(f"interrupted; resume with: palaver curriculum run {folder}")
         raise typer.Exit(130) from stop
     _report(folder)
     if state.stopped:
-        fail(f"nobody passed the gate of {state.stopped}; the stages after it were not begun")
+        fail(f"no attempt passed the gate of {state.stopped}; the later stages were not started")
         raise typer.Exit(1)
 
 
@@ -105,9 +105,10 @@ def ablate(
     pairs: Pairs = None,
 ) -> None:
     """Run a curriculum with several values of one key, at equal size and compute; gates are left out."""
-    from palaver.benchmarks.curriculum import ablation, sweep
-    from palaver.benchmarks.curriculum.read import changed
-    from palaver.benchmarks.curriculum.workshop import ArenaBackend
+    from palaver.benchmarks.reports.curriculum import ablation as sweep
+    from palaver.trainers.curriculum import ablation
+    from palaver.trainers.curriculum.arena_backend import ArenaBackend
+    from palaver.trainers.curriculum.loading import changed
 
     need_plots()
     key, variants = ablation.plan(changed(file, pairs or []), vary)
@@ -115,12 +116,12 @@ def ablate(
         ArenaBackend(spec).check()
     first = next(iter(variants.values()))
     try:
-        with _bar(out, "ablation") as watch:
-            result = ablation.ablate(key, variants, out, ArenaBackend(first), watch, note)
+        with _bar(out, "ablation") as progress:
+            result = ablation.ablate(key, variants, out, ArenaBackend(first), progress, note)
     except KeyboardInterrupt as stop:
-        fail("interrupted; the same command goes on")
+        fail("interrupted; the same command resumes")
         raise typer.Exit(130) from stop
-    _grids(sweep.grids(result))
+    _show(sweep.report_tables(result))
     for path in sweep.write(result, out):
         say(str(path))
 
@@ -129,11 +130,12 @@ def ablate(
 def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of an ablation.")]) -> None:
     """Rewrite the page and the figures, and print the tables."""
     need_plots()
-    from palaver.benchmarks.curriculum import ablation, sweep
+    from palaver.benchmarks.reports.curriculum import ablation as sweep
+    from palaver.trainers.curriculum import ablation
 
     if (folder / ablation.RESULTS).is_file():
         result = ablation.load(folder)
-        _grids(sweep.grids(result))
+        _show(sweep.report_tables(result))
         for path in sweep.write(result, folder):
             say(str(path))
         return
@@ -141,39 +143,39 @@ def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of a
 
 
 def _report(folder: Path) -> None:
-    from palaver.benchmarks.curriculum import page, story, tables
+    from palaver.benchmarks.reports.curriculum import data, page, tables
     from palaver.utils.provenance import provenance
 
-    result = story.read(folder, provenance())
-    _grids(tables.grids(result))
+    result = data.read(folder, provenance())
+    _show(tables.report_tables(result))
     for path in page.write(result, folder):
         say(str(path))
 
 
-def _grids(grids: Sequence[Grid]) -> None:
+def _show(tables: Sequence[Table]) -> None:
     room = console if console.is_terminal else Console(file=console.file, highlight=False, width=WIDE)
-    for grid in grids:
-        output = table(*grid.head, title=grid.title)
-        for row in grid.rows:
+    for result in tables:
+        output = table(*result.head, title=result.title)
+        for row in result.rows:
             output.add_row(*map(Text, row))
         output.columns[0].no_wrap = True  # do not break names
         room.print(output)
-        say(Text(grid.note + "\n", style="dim"))
+        say(Text(result.note + "\n", style="dim"))
 
 
 def _plan(spec: Curriculum, forecast: Forecast | None) -> None:
     """Print the plan: battles, rating games, and a rehearsal's estimate of decisions, steps and time."""
-    from palaver.benchmarks.curriculum.rehearsal import plan
+    from palaver.trainers.curriculum.forecast import plan
 
-    _grids([plan(spec, forecast)])
+    _show([plan(spec, forecast)])
 
 
 @contextmanager
 def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
     """Live bar over the progress of a phase; verdicts are printed above it."""
-    from palaver.benchmarks.curriculum.records import StageAttempt
-    from palaver.benchmarks.curriculum.run import CurriculumProgress
-    from palaver.benchmarks.curriculum.state import State
+    from palaver.trainers.curriculum.records import StageAttempt
+    from palaver.trainers.curriculum.run import CurriculumProgress
+    from palaver.trainers.curriculum.state import State
 
     errors.print(Text.assemble(f"{what} ", (str(folder), "bold")), soft_wrap=True)
     with Progress(*progress_columns("{task.description}"), console=errors) as progress:
@@ -184,7 +186,7 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
 
         def verdict(attempt: StageAttempt, state: State) -> None:
             where = "goes on" if attempt.stage in state.promoted else "stops" if state.stopped else "tries again"
-            progress.print(Text(f"{attempt.pupil} {where}", style="bold"))
+            progress.print(Text(f"{attempt.student} {where}", style="bold"))
             for check in attempt.checks:
                 style = "green" if check.passed else "red"
                 progress.print(Text(f"  {'reached' if check.passed else 'missed'}: {check.asks}", style=style))

@@ -16,9 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.cli import folders, options
-from palaver.cli.commands.report import need_plots
-from palaver.cli.commands.serve import need_server
 from palaver.cli.output import console, count, errors, facts, say, table
+from palaver.cli.requirements import need_plots, need_server
 from palaver.cli.values import keywords
 from palaver.core import ConfigError
 from palaver.text import one_line

@@ -52,7 +52,7 @@ def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, expla
     if explain:
         _explain(plan)
         return
-    from palaver.cli.commands.report import need_plots
+    from palaver.cli.requirements import need_plots
 
     need_plots()
     from palaver.benchmarks.experiments.matrix_games.study import prepare

@@ -52,7 +52,7 @@ def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, expla
             "by several on env.reward=rm:FOLDER afterwards"
         )
     if config.team:
-        from palaver.cli.commands.report import need_plots
+        from palaver.cli.requirements import need_plots
 
         need_plots()
     from palaver.benchmarks.experiments.marlhf.run import check
@@ -78,7 +78,7 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
         raise
     _show(result, folder)
     if (folder / TEAM).is_dir():
-        from palaver.benchmarks.reports.run_report import write
+        from palaver.benchmarks.reports.run_report.page import write
 
         say(Text("report ", style="dim"), str(write(folder / TEAM)))
     if not (folder / RESULT).is_file():

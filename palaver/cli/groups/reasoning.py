@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli.commands.report import need_plots
 from palaver.cli.output import console, count, errors, fail, note, say, table
+from palaver.cli.requirements import need_plots
 
 if TYPE_CHECKING:
     from palaver.benchmarks.experiments.reasoning.results import Results

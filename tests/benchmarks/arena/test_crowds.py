@@ -24,9 +24,9 @@ KEYWORDS = {"turn_limit": 8}
 
 
 @pytest.fixture(scope="module")
-def pupil(tmp_path_factory):
+def student(tmp_path_factory):
     """An untrained net of a few weights."""
-    folder = tmp_path_factory.mktemp("pupil")
+    folder = tmp_path_factory.mktemp("student")
     plan = files.NetConfig("gen1ou", NetSize(8, 16, 16, 1, 2, 4), layout(), vocabulary("gen1ou"))
     files.save(folder / "net", plan, files.fresh(plan, 0))
     return folder
@@ -42,9 +42,9 @@ def games(folder):
     return sorted(rows, key=str)
 
 
-def test_nets_play(pupil, tmp_path):
+def test_nets_play(student, tmp_path):
     """The same games whether one or four advance together, and whatever the observation is."""
-    players = {"a": f"net:{pupil}", "b": f"net:{pupil}@1.5", "random@1": "random@1"}
+    players = {"a": f"net:{student}", "b": f"net:{student}@1.5", "random@1": "random@1"}
     for name, parallel, keywords in (
         ("one", 1, KEYWORDS), ("four", 4, KEYWORDS), ("numbers", 4, {**KEYWORDS, "observation": "vector"}),
     ):  # fmt: skip
@@ -66,22 +66,22 @@ def test_models_choose(tmp_path):
         tournament(numbers, tmp_path / "numbers")
 
 
-def test_names(pupil):
+def test_names(student):
     assert crowds.split("net:a/b@0.25") == ("net:", "a/b", 0.25)
     assert crowds.split("text:hf:some/model") == ("text:", "hf:some/model", 0.0)
     assert crowds.split("net:runs/a@home") == ("net:", "runs/a@home", 0.0)
-    name = identity(f"net:{pupil}@1")
-    assert name.startswith(f"net:{pupil}@1#")
+    name = identity(f"net:{student}@1")
+    assert name.startswith(f"net:{student}@1#")
     assert len(name.rpartition("#")[2]) == 8
     with pytest.raises(PolicyError, match="empty"):
         crowds.split("net:")
 
 
-def test_what_is_refused(pupil, tmp_path):
+def test_what_is_refused(student, tmp_path):
     with pytest.raises(CheckpointError, match="no battle net"):
         check(TournamentConfig("pokemon-v1", {"a": f"net:{tmp_path}", "b": "random@1"}))
     elsewhere = TournamentConfig(
-        "matrix-v1", {"a": f"net:{pupil}", "b": "legal"}, {"game": "prisoners-dilemma"}, battles=2
+        "matrix-v1", {"a": f"net:{student}", "b": "legal"}, {"game": "prisoners-dilemma"}, battles=2
     )
     with pytest.raises(PolicyError, match="pokemon-v1 only"):
         tournament(elsewhere, tmp_path / "arena")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from palaver.benchmarks.judge_audit import measures
-from palaver.benchmarks.judge_audit.slope import PRIOR, WIDE, length_slope
+from palaver.benchmarks.judge_audit.measures import PRIOR, WIDE, length_slope
 from palaver.benchmarks.judge_audit.table import bootstrap, bootstrapped, share
 
 

@@ -8,8 +8,9 @@ from importlib import resources
 import pytest
 
 from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation import trained
 from palaver.benchmarks.evaluation.evaluate import measure
-from palaver.benchmarks.scenarios import partners, play, trained
+from palaver.benchmarks.scenarios import partners, play
 from palaver.benchmarks.scenarios.spec import is_scenario, load, parse, shipped
 from palaver.core import ConfigError, Message
 from palaver.envs.maths import answers

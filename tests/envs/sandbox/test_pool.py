@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from palaver.core import ConfigError, PalaverWarning
-from palaver.envs.code.sandbox import SandboxError, SandboxPool, examiner, pool, probe, slot, view
+from palaver.envs.code.sandbox import SandboxError, SandboxPool, examiner, pool, slot, view
 from tests.envs.sandbox.test_attacks import _below, _examiner
 
 GOOD = ("def f(x): return x", "assert f(1) == 1", "f")
@@ -285,7 +285,7 @@ def test_a_mistake_in_the_environment_variable(monkeypatch):
 
 
 def test_probe():
-    found = {ability.mode: ability for ability in probe.probe()}
+    found = {ability.mode: ability for ability in view.probe()}
     assert list(found) == ["bubblewrap", "landlock"]
     works = [mode for mode, ability in found.items() if ability.works]
     with SandboxPool(1) as one:
@@ -295,7 +295,7 @@ def test_probe():
 
 def test_probe_says_why_not(fresh, monkeypatch):
     monkeypatch.setattr(view.shutil, "which", lambda name: None)
-    (first, *_) = probe.probe()
+    (first, *_) = view.probe()
     assert (first.works, first.detail) == (
         False, "bwrap is not installed (Debian, Ubuntu: apt-get install bubblewrap)",
     )  # fmt: skip

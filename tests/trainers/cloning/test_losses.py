@@ -11,8 +11,8 @@ from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import losses
 from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.hide import feature_dropout
-from palaver.trainers.behaviour_cloning.pupils import StudentOutputs
 from palaver.trainers.behaviour_cloning.report import judge
+from palaver.trainers.behaviour_cloning.students import StudentOutputs
 
 
 def test_log_policy_of_legal_slots():

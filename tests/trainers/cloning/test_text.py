@@ -12,7 +12,7 @@ from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import train
 from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.mixture import Mixture
-from palaver.trainers.behaviour_cloning.text_pupil import TextPupil
+from palaver.trainers.behaviour_cloning.text_student import TextStudent
 from palaver.trainers.trajectories.files import Writer
 from palaver.trainers.trajectories.reader import Reader
 from tests.models import byte_tokenizer, tiny_qwen3
@@ -58,9 +58,9 @@ def test_what_is_scored(model, tmp_path):
     """The executed action's place in the list of legal ones; missing ones teach nothing."""
     battles = Mixture([(made.folder(tmp_path / "battles", 2, missing=1), 1.0)])
     config = BCConfig(model=str(model), decisions=1000)
-    pupil = TextPupil.make(config, None, torch.device("cpu"))
-    [batch] = list(pupil.batches(battles, config, 0))
-    found = pupil.score(batch, config, 1)
+    student = TextStudent.make(config, None, torch.device("cpu"))
+    [batch] = list(student.batches(battles, config, 0))
+    found = student.score(batch, config, 1)
     assert found.scores.shape == (len(batch), 1, 4)
     expected = [-1 if each.decision.slot < 0 else made.LEGAL.index(each.decision.executed) for each in batch]
     assert found.slot[:, 0].tolist() == expected

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from palaver.agents.battle_net import files
 from palaver.core import ConfigError
-from palaver.trainers.behaviour_cloning import pupils, train
+from palaver.trainers.behaviour_cloning import students, train
 from palaver.trainers.behaviour_cloning.config import BCConfig, parse
 from palaver.trainers.behaviour_cloning.mixture import Mixture
 from palaver.trainers.behaviour_cloning.world import layout
@@ -32,9 +32,9 @@ LONGER = QUICK.model_copy(update={"epochs": 16, "decisions": 30, "lr": 1e-2, "ch
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """A net of few weights, and words that need no simulator."""
-    monkeypatch.setattr(pupils, "vocabulary", lambda _: made.WORDS)
+    monkeypatch.setattr(students, "vocabulary", lambda _: made.WORDS)
     tiny = files.NetSize(word=8, mon=16, width=16, layers=1, heads=2, window=8)
-    monkeypatch.setattr(pupils, "size", lambda _: tiny)
+    monkeypatch.setattr(students, "size", lambda _: tiny)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_it_goes_on_from_another_net(battles, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(battles, tmp_path, monkeypatch):
-    score = pupils.NetPupil.score
+    score = students.NetStudent.score
 
     def spoilt(self, batch, config, step):
         found = score(self, batch, config, step)
@@ -158,7 +158,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(battles, tmp_path, monkeypatch)
             found.values.data[-1] = torch.nan
         return found
 
-    monkeypatch.setattr(pupils.NetPupil, "score", spoilt)
+    monkeypatch.setattr(students.NetStudent, "score", spoilt)
     with pytest.raises(NumericalError, match="step 5") as caught:
         train.clone(QUICK, tmp_path / "run", [(battles, 1.0)])
     assert len(caught.value.rows) == 1
@@ -220,9 +220,9 @@ def test_killed_by_the_system(battles, tmp_path):
     """SIGKILL in the middle, in a process of its own, with the real vocabulary's place taken by a small one."""
     code = (
         "import sys, os, signal\nfrom pathlib import Path\nfrom palaver.agents.battle_net import files\n"
-        "from palaver.trainers.behaviour_cloning import pupils, train\nfrom tests.trainers.cloning import made\n"
-        "pupils.vocabulary = lambda _: made.WORDS\n"
-        "pupils.size = lambda _: files.NetSize(word=8, mon=16, width=16, layers=1, heads=2, window=8)\n"
+        "from palaver.trainers.behaviour_cloning import students, train\nfrom tests.trainers.cloning import made\n"
+        "students.vocabulary = lambda _: made.WORDS\n"
+        "students.size = lambda _: files.NetSize(word=8, mon=16, width=16, layers=1, heads=2, window=8)\n"
         "from tests.trainers.cloning.test_train import QUICK\n"
         "at = int(sys.argv[3])\n"
         "kill = lambda step, *_: os.kill(os.getpid(), signal.SIGKILL) if step == at else None\n"

@@ -1,0 +1,85 @@
+"""An ablation as tables and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports import plot_style as theme
+from palaver.benchmarks.reports.curriculum.figures import rating_bars
+from palaver.benchmarks.reports.curriculum.tables import matrix, rating
+from palaver.core import ConfigError
+from palaver.trainers.curriculum.ablation import Ablation
+from palaver.utils.run_folder import replace_text
+from palaver.utils.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PICTURE, TABLES = "ablation.png", "ablation.md"
+
+
+def report_tables(ablation: Ablation) -> list[Table]:
+    """Tables of the variants with their ratings, and of the scores between them."""
+    sets = [table.teamset for table in ablation.standings.tables]
+    rows = [
+        [
+            variant.value,
+            f"{variant.battles:,}",
+            f"{variant.decisions:,}",
+            f"{variant.steps:,}",
+            *(rating(next((p for p in variant.places if p.teamset == name), None)) for name in sets),
+        ]
+        for variant in ablation.variants
+    ]
+    note = (
+        f"Elo with 95 % intervals, all in one arena. The most decisions learnt from exceed the fewest by "
+        f"{100 * ablation.spread:.1f} %."
+    )
+    first = Table(f"Ablation of {ablation.key}", note, [ablation.key, "battles", "decisions", "steps", *sets], rows)
+    return [first, *map(matrix, ablation.standings.tables)]
+
+
+def write(ablation: Ablation, folder: Path) -> list[Path]:
+    """Write `ablation.md` and `ablation.png`; returns their paths.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    paths = [folder / TABLES, folder / PICTURE]
+    try:
+        replace_text(paths[0], "\n".join(table.markdown() for table in report_tables(ablation)))
+        title = theme.label(f"Strength by {ablation.key}, all else and the compute equal", 90)
+        pages.save_png(paths[1], title, (8, 4), lambda ax, _: draw(ax, ablation))
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
+    return paths
+
+
+def draw(ax: Axes, ablation: Ablation) -> None:
+    """Draw Elo over the values, to scale if they are numbers, a line for each team set, with 95 % intervals."""
+    look = theme.PAPER
+    at = _scale([variant.value for variant in ablation.variants])
+    for n, table in enumerate(ablation.standings.tables):
+        points = [
+            (x, p)
+            for x, variant in zip(at, ablation.variants, strict=True)
+            for p in variant.places
+            if p.teamset == table.teamset
+        ]
+        shift = 0.008 * (max(at) - min(at)) * n
+        xs = [x + shift for x, _ in points]
+        rating_bars(ax, xs, [rating for _, rating in points], look.color(n), theme.label(table.teamset))
+    theme.dress(ax, look, theme.label(ablation.key))
+    ax.set_xticks(at, [theme.label(variant.value, 20) for variant in ablation.variants])
+    ax.set_ylabel("Elo", color=look.muted, fontsize=8.5)
+    theme.legend(ax, look)
+
+
+def _scale(values: Sequence[str]) -> list[float]:
+    try:
+        return [float(value) for value in values]
+    except ValueError:
+        return [float(n) for n in range(len(values))]

@@ -1,0 +1,1 @@
+"""Page and curve of a run, and pages that compare runs."""

@@ -1,0 +1,134 @@
+"""Students of behaviour cloning: a battle net here, a causal LM in `text_student.py`.
+
+A student makes batches of a mixture and scores the legal actions of each decision. Loop and losses are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from palaver.agents.battle_net import files
+from palaver.agents.battle_net.net import BattleNet, order
+from palaver.agents.battle_net.shape import size
+from palaver.core import ConfigError, stable_seed
+from palaver.trainers.behaviour_cloning.config import BCConfig
+from palaver.trainers.behaviour_cloning.hide import feature_dropout
+from palaver.trainers.behaviour_cloning.mixture import Mixture
+from palaver.trainers.behaviour_cloning.world import layout, vocabulary
+from palaver.trainers.trajectories.loader import TrajectoryBatch, batches
+
+
+@dataclass(frozen=True)
+class StudentOutputs:
+    """A student's outputs for B battles of S decisions with A slots, and their labels.
+
+    Attributes:
+        scores: (B, S, A), with gradients.
+        values: (B, S, Q), with gradients; None of a student without a value head.
+        mask, slot, reward, result, real, advice: as of `palaver.trainers.trajectories.loader.TrajectoryBatch`.
+    """
+
+    scores: Tensor
+    values: Tensor | None
+    mask: Tensor
+    slot: Tensor
+    reward: Tensor
+    result: Tensor
+    real: Tensor
+    advice: Tensor
+
+
+class Student(Protocol):
+    """Interface of a student for the training loop; `version` counts updates."""
+
+    version: int
+    span: float  # see `palaver.agents.battle_net.files.NetConfig`
+
+    @property
+    def module(self) -> nn.Module:
+        """Module with the trained weights."""
+        ...
+
+    def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[Any]:
+        """Of one epoch, the first `skip` left out."""
+        ...
+
+    def score(self, batch: Any, config: BCConfig, step: int) -> StudentOutputs:
+        """Of one of its batches; what is drawn depends on seed and step alone. Step 0 only looks: nothing is hidden."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what `net:FOLDER` or `text:FOLDER` loads."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Take the weights that `save` wrote."""
+        ...
+
+
+class NetStudent:
+    """A battle net.
+
+    Args:
+        plan: of it.
+        net: on its device.
+    """
+
+    def __init__(self, plan: files.NetConfig, net: BattleNet) -> None:
+        self.plan, self.module, self.span, self.version = plan, net, plan.span, 0
+
+    @classmethod
+    def make(cls, config: BCConfig, format: str, start: Path | None, device: torch.device) -> NetStudent:
+        """From a folder, or new with weights that the seed decides.
+
+        Raises:
+            CheckpointError: no sound net in the folder.
+            ConfigError: it is of another size or its value means something else.
+        """
+        bins = config.bins if config.value == "return" else 1
+        if start is None:
+            net_config = files.NetConfig(format, size(config.size), layout(), vocabulary(format), config.value, bins)
+            return cls(net_config, files.fresh(net_config, stable_seed(config.seed, "battle net")).to(device))
+        plan, net = files.load(start)
+        if plan.size != size(config.size) or (plan.reply, plan.bins) != (config.value, bins):
+            raise ConfigError(
+                f"the net in {str(start)!r} is another one than size={config.size}, value={config.value}, bins={bins}; "
+                "begin with one of these, or give its own settings"
+            )
+        return cls(plan, net.to(device))
+
+    def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[TrajectoryBatch]:
+        """Padded trajectories."""
+        ids, weights = self.plan.vocabulary.ids, mixture.weights
+        return batches(mixture, ids, config.decisions, config.seed, epoch, weights, skip)
+
+    def score(self, batch: TrajectoryBatch, config: BCConfig, step: int) -> StudentOutputs:
+        """Whole battles, each decision from all before it."""
+        device = next(self.module.parameters()).device
+        words, places = batch.words, None
+        if config.hide and step:
+            places = order(words).to(device)
+            words = feature_dropout(words, config.hide, config.hide_most, stable_seed(config.seed, "hide", step))
+        parts = {
+            name: getattr(batch, name).to(device) for name in ("mask", "slot", "reward", "result", "real", "advice")
+        }
+        scores, values = self.module(words.to(device), batch.numbers.to(device), places)
+        return StudentOutputs(scores, values, **parts)
+
+    def save(self, folder: Path) -> None:
+        """`net.json` and `net.safetensors`."""
+        files.save(folder, self.plan, self.module)
+
+    def load(self, folder: Path) -> None:
+        """Take the weights of such a folder.
+
+        Raises:
+            CheckpointError: there is no sound net.
+        """
+        self.module.load_state_dict(files.load(folder)[1].state_dict())

@@ -1,0 +1,100 @@
+"""A causal language model that learns from battles as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from palaver.agents.llm.model.chat_template import Renderer
+from palaver.agents.llm.model.load import load_pretrained, save_pretrained
+from palaver.agents.llm.scoring.choice_scores import choice_scores, prompt_ids
+from palaver.core import ConfigError
+from palaver.trainers.behaviour_cloning.config import BCConfig
+from palaver.trainers.behaviour_cloning.mixture import Mixture
+from palaver.trainers.behaviour_cloning.students import StudentOutputs
+from palaver.trainers.trajectories.loader import plan
+from palaver.trainers.trajectories.record import MISSING, Decision
+
+
+@dataclass(frozen=True)
+class TextDecision:
+    """A decision as text."""
+
+    decision: Decision
+    result: float
+
+
+class TextStudent:
+    """A causal language model. The text of an action is scored by the sum of its tokens' log-probabilities.
+
+    Args:
+        model: of transformers.
+        tokenizer: its own.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: Any) -> None:
+        self.module, self.tokenizer, self.span, self.version = model, tokenizer, 1.0, 0
+        self._render = Renderer(tokenizer)
+
+    @classmethod
+    def make(cls, config: BCConfig, start: Path | None, device: torch.device) -> TextStudent:
+        """From a folder, or the model that the config names.
+
+        Raises:
+            PolicyError: it cannot be loaded.
+        """
+        return cls(*load_pretrained(str(start or config.model), device))
+
+    def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[list[TextDecision]]:
+        """Decisions of as many trajectories as the budget allows; those whose action is not known are left out.
+
+        Raises:
+            ConfigError: the battles were recorded without their texts.
+        """
+        lengths = [entry.decisions for entry in mixture.entries]
+        for chosen in plan(lengths, config.decisions, config.seed, epoch, mixture.weights)[skip:]:
+            battles = [mixture[n] for n in chosen]
+            entries = [TextDecision(item, battle.result) for battle in battles for item in battle.decisions]
+            if not all(item.decision.text for item in entries):
+                raise ConfigError("a language model learns from texts; record the battles with --record-text")
+            yield entries
+
+    def score(self, batch: Sequence[TextDecision], config: BCConfig, step: int) -> StudentOutputs:  # noqa: ARG002 - nothing is drawn
+        """Each decision for itself: B of them, S = 1, A the most legal actions that one has."""
+        prompts = [prompt_ids(self._render, entry.decision.text) for entry in batch]
+        legal = [entry.decision.legal for entry in batch]
+        scores, mask = choice_scores(self.module, self.tokenizer, prompts, legal)
+        played = [_played_index(entry.decision) for entry in batch]
+        device = scores.device
+        reward = torch.tensor([entry.decision.reward for entry in batch], device=device)
+        result = torch.tensor([entry.result for entry in batch], device=device)
+        slot = torch.tensor(played, device=device)
+        real = torch.ones(len(batch), 1, dtype=torch.bool, device=device)
+        no_advice = torch.zeros_like(scores[:, None], dtype=torch.float32)
+        return StudentOutputs(
+            scores[:, None], None, mask[:, None], slot[:, None], reward[:, None], result, real, no_advice
+        )
+
+    def save(self, folder: Path) -> None:
+        """In the ordinary format of transformers."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_pretrained(self.module, self.tokenizer, folder)
+
+    def load(self, folder: Path) -> None:
+        """Take the weights of such a folder.
+
+        Raises:
+            PolicyError: there is no model.
+        """
+        device = next(self.module.parameters()).device
+        self.module.load_state_dict(load_pretrained(str(folder), device)[0].state_dict())
+
+
+def _played_index(decision: Decision) -> int:
+    known = decision.slot != MISSING and decision.executed in decision.legal
+    return decision.legal.index(decision.executed) if known else MISSING

@@ -1,0 +1,182 @@
+"""Ablation of a curriculum: one key with several values at equal compute, compared by ratings."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palaver.core import CheckpointError, ConfigError
+from palaver.text import one_line
+from palaver.trainers.curriculum import battles, records
+from palaver.trainers.curriculum.backend import Backend
+from palaver.trainers.curriculum.config import Curriculum
+from palaver.trainers.curriculum.loading import load as curriculum
+from palaver.trainers.curriculum.loading import parse, put
+from palaver.trainers.curriculum.records import BATTLES, RATING, PlayerRating
+from palaver.trainers.curriculum.run import CurriculumProgress, run, table
+from palaver.trainers.curriculum.state import State
+from palaver.trainers.matches.results import GAMES, read_games
+from palaver.trainers.matches.standings import Standings
+from palaver.utils.run_folder import locked, replace_text
+
+RESULTS = "ablation.json"
+EQUAL = {"repeats": 0, "otherwise": "continue", "gate": {}, "guard": None}  # a gate would give some more than others
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A value of the varied key: its last student, the cost, and the ratings in the common arena."""
+
+    value: str
+    student: str
+    battles: int
+    decisions: int
+    steps: int
+    places: tuple[PlayerRating, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Result of an ablation: the variants, and the arena of their last students."""
+
+    key: str
+    variants: tuple[Variant, ...]
+    standings: Standings
+
+    @property
+    def spread(self) -> float:
+        """Relative excess of the largest number of training decisions over the smallest, due to whole trajectories."""
+        counts = [variant.decisions for variant in self.variants]
+        return max(counts) / max(1, min(counts)) - 1
+
+    def save(self, folder: Path) -> Path:
+        """Write `ablation.json` and return its path."""
+        values = {
+            "key": self.key,
+            "spread": self.spread,
+            "variants": [asdict(variant) for variant in self.variants],
+            "folders": [_variant_folder(self.key, variant.value) for variant in self.variants],
+            "arena": self.standings.to_dict(),
+        }
+        path = folder / RESULTS
+        replace_text(path, json.dumps(values, indent=1) + "\n")
+        return path
+
+
+def load(folder: Path) -> Ablation:
+    """Load the result that `ablate` wrote into a folder.
+
+    Raises:
+        CheckpointError: there is none, or it is damaged.
+    """
+    path = folder / RESULTS
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        variants = tuple(
+            Variant(**{**entry, "places": tuple(PlayerRating(**rating) for rating in entry["places"])})
+            for entry in values["variants"]
+        )
+        spec = curriculum(str(folder / values["folders"][0]))
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise CheckpointError(f"{str(path)!r} holds no ablation: {one_line(error)}") from error
+    players = [*spec.ratings.opponents, *(_label(values["key"], variant.value) for variant in variants)]
+    return Ablation(values["key"], variants, table(read_games(folder / RATING / GAMES), players, spec))
+
+
+def plan(values: Mapping[str, Any], vary: str) -> tuple[str, dict[str, Curriculum]]:
+    """Parse `key=a,b,c` into the key and value -> curriculum, without gates and repeats.
+
+    Raises:
+        ConfigError: bad syntax, fewer than two values, a duplicate, or a value that does not fit.
+    """
+    key, equals, text = vary.partition("=")
+    options = [option.strip() for option in re.split(r",(?![^\[{]*[\]}])", text)]
+    if not (key and equals) or len(options) < 2 or not all(options):
+        raise ConfigError(f"write --vary key=a,b,c with two values or more, as mix.synthetic=0,0.5,1; got {vary!r}")
+    twice = next((value for value in options if options.count(value) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"--vary {key}: the value {twice} stands there twice")
+    return key, {value: _variant(values, key, value) for value in options}
+
+
+def _variant(values: Mapping[str, Any], key: str, value: str) -> Curriculum:
+    changed = copy.deepcopy(dict(values))
+    try:
+        put(changed, key, yaml.safe_load(value))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--vary {key}={value}: {' '.join(str(error).split())}") from error
+    changed["stages"] = [{**stage, **EQUAL} for stage in changed["stages"]]
+    return parse(changed)
+
+
+def ablate(
+    key: str,
+    variants: Mapping[str, Curriculum],
+    folder: Path,
+    backend: Backend,
+    progress: CurriculumProgress | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> Ablation:
+    """Run every variant, then rate all last students against the opponents and each other in one arena.
+
+    The same call resumes after a kill. Identical battles of two variants are played once, as they share a store.
+
+    Args:
+        key: that is varied.
+        variants: value -> curriculum.
+        folder: for all of it.
+        backend: backend that plays and trains.
+        progress: progress callbacks.
+        report: called at the beginning of each variant.
+
+    Raises:
+        PalaverError: see `palaver.trainers.curriculum.run.run`.
+    """
+    folder = folder.resolve()
+    progress = progress or CurriculumProgress()
+    with locked(folder):
+        states: dict[str, State] = {}
+        for value, spec in variants.items():
+            report(f"{key}={value}")
+            states[value] = run(
+                spec, folder / _variant_folder(key, value), backend, progress, store=folder / BATTLES, rated=False
+            )
+        first = next(iter(variants.values()))
+        named = {_label(key, value): backend.player(state.folder / _last(state).net) for value, state in states.items()}
+        order = battles.field(first.ratings, named, first.seed)
+        progress.phase("all variants: ratings")
+        games = backend.play(order, folder / RATING, False, progress.tick)
+        standings = table(games, order.players, first)
+        places = records.places(standings)
+        ablation = Ablation(
+            key, tuple(_played_variant(key, value, state, places) for value, state in states.items()), standings
+        )
+        ablation.save(folder)
+        return ablation
+
+
+def _last(state: State) -> records.StageAttempt:
+    return state.promoted[state.spec.stages[-1].name]
+
+
+def _played_variant(key: str, value: str, state: State, places: Sequence[PlayerRating]) -> Variant:
+    played, decisions, steps = (
+        sum(getattr(v, name) for v in state.verdicts) for name in ("played", "decisions", "steps")
+    )
+    mine = tuple(rating for rating in places if rating.player == _label(key, value))
+    return Variant(value, _last(state).student, played, decisions, steps, mine)
+
+
+def _variant_folder(key: str, value: str) -> str:
+    return re.sub(r"[^\w.=-]+", "-", f"{key}={value}")[:80]
+
+
+def _label(key: str, value: str) -> str:
+    return f"{key.rpartition('.')[2]}={value}"

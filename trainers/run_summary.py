@@ -1,0 +1,81 @@
+"""Summary of a run before it starts: settings, shared weights and estimated memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import psutil
+import torch
+from rich.console import Console
+from rich.text import Text
+
+from palaver.agents.base.policy import Policy
+from palaver.agents.llm.generation.batching import free_cuda
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.config.team import SHARING
+from palaver.trainers.run.memory import GIB, estimate
+from palaver.trainers.update.reference_model import held
+from palaver.trainers.update.updater import Updater
+
+
+def announce(
+    config: RunConfig,
+    team: Mapping[str, Policy],
+    updater: Updater,
+    longest: int,
+    rows: int,
+    console: Console,
+    read: int = 0,
+) -> None:
+    """Print a summary of the run: settings, shared weights and estimated memory."""
+    if not updater.distributed.is_main:
+        return
+    algorithm, learners, distributed = updater.algorithm, updater.learners, updater.distributed
+    reference_weights = held(learner.reference for learner in learners)
+    reference_weights += updater.mixer.encoder.held if updater.mixer is not None else 0
+    critics = sum(p.numel() for critic in updater.critics.values() for p in critic.parameters())
+    need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, reference_weights, read)
+    a, t = config.algorithm, config.train
+    device = torch.device(distributed.device)
+    free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available
+    console.print(
+        Text.assemble(
+            (algorithm.name, "bold"),
+            f" ({algorithm.paper}) on ",
+            (config.env.id, "bold"),
+            f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} joint actions ({a.joint})\n"
+            f"team: {', '.join(team)}: {_sharing(config, updater)}, "
+            f"{config.policy.dtype} on {distributed.device}, {distributed.size} process(es)\n{_partners(config)}"
+            f"sampled and scored at {_distributions(updater)}\n"
+            f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB",
+        )
+    )
+    if need.total > free:
+        hint = (
+            "this may not fit: lower train.micro_tokens, set team.kind=lora or team.kind=shared, or policy.dtype=bf16"
+        )
+        console.print(Text(hint, style="yellow"))
+
+
+def _sharing(config: RunConfig, updater: Updater) -> str:
+    sizes = [sum(p.numel() for p in learner.policy.parameters()) for learner in updater.learners]
+    models = list(dict.fromkeys(config.agent(learner.agents[0]).model for learner in updater.learners))
+    counted = f"{len(sizes)} x {sizes[0]:,}" if len(set(sizes)) == 1 else " + ".join(f"{size:,}" for size in sizes)
+    swap = f"; agents rotate by one slot every {config.team.swap_every} updates" if config.team.swap_every else ""
+    return f"{SHARING[config.team.kind]}, {counted} trained parameters ({', '.join(models)}){swap}"
+
+
+def _distributions(updater: Updater) -> str:
+    """Sampling distributions of the policies, whose log-probabilities are trained."""
+    described = []
+    for learner in updater.learners:
+        s = learner.sampling
+        cuts = [f"top_k {s.top_k}"] * (s.top_k > 0) + [f"top_p {s.top_p:g}"] * (s.top_p < 1)
+        truncated = f", truncated by {' and '.join(cuts)}" if cuts else ", the whole vocabulary"
+        described.append(f"temperature {s.temperature:g}{truncated}")
+    return "; ".join(dict.fromkeys(described))
+
+
+def _partners(config: RunConfig) -> str:
+    named = ", ".join(f"{agent} ({name})" for agent, name in config.team.frozen.items())
+    return f"not trained: {named}\n" if named else ""
