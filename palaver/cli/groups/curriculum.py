@@ -14,7 +14,7 @@ from rich.text import Text
 
 from palaver.cli import folders
 from palaver.cli.commands.report import need_plots
-from palaver.cli.output import console, errors, fail, note, say, table
+from palaver.cli.output import console, errors, note, print_error, say, table
 from palaver.utils.progress import progress_columns
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ def run(
         with _bar(folder, "curriculum") as watch:
             state = runner.run(spec, folder, shop, watch)
     except KeyboardInterrupt as stop:
-        fail(f"interrupted; go on with: palaver curriculum run {folder}")
+        print_error(f"interrupted; go on with: palaver curriculum run {folder}")
         raise typer.Exit(130) from stop
     _report(folder)
     if state.stopped:
-        fail(f"nobody passed the gate of {state.stopped}; the stages after it were not begun")
+        print_error(f"nobody passed the gate of {state.stopped}; the stages after it were not begun")
         raise typer.Exit(1)
 
 
@@ -118,7 +118,7 @@ def ablate(
         with _bar(out, "ablation") as watch:
             result = ablation.ablate(key, variants, out, ArenaBackend(first), watch, note)
     except KeyboardInterrupt as stop:
-        fail("interrupted; the same command goes on")
+        print_error("interrupted; the same command goes on")
         raise typer.Exit(130) from stop
     _grids(sweep.grids(result))
     for path in sweep.write(result, out):
