@@ -53,7 +53,7 @@ class CheckpointError(PalaverError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown name: `` Did you mean 'x'?`` or the list of known names.
+    """Hint for an unknown name, after a space: the most similar known name, else all of them.
 
     >>> nearest("arxive-v0", ["arxiv-v0", "tldr-v0"])
     " Did you mean 'arxiv-v0'?"
@@ -66,10 +66,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def load_attribute(path: str, what: str = "", error: type[PalaverError] = ConfigError) -> Any:
-    """Load the object named `module:attribute`; `what` comes before the name in the message.
+    """Load the object named `module:attribute`; `what` precedes the name in the error message.
 
     Raises:
-        ConfigError: or the error given: the module cannot be imported, or the attribute does not exist.
+        ConfigError: (or `error`) the module cannot be imported, or the attribute does not exist.
 
     >>> load_attribute("math:tau") > 6
     True
@@ -87,10 +87,10 @@ FORMAT: Final = 2  # of episodes, result rows, run folders, checkpoints and reci
 
 
 def refuse_format(record: Mapping[str, Any], what: str) -> None:
-    """Refuse a stored record of another format than `FORMAT`; one without a format has the first.
+    """Refuse a stored record of another format than `FORMAT`; one without a format has format 1.
 
     Raises:
-        CheckpointError: both formats are named.
+        CheckpointError: the formats differ; the message begins with `what`.
 
     >>> refuse_format({"format": FORMAT}, "the row")
     """
@@ -172,7 +172,7 @@ class Completion:
     """One answer of a policy.
 
     Attributes:
-        text: text of the action in the environment.
+        text: the action in the environment.
         prompt_ids: token ids of the rendered conversation (empty for policies without tokens).
         token_ids: the sampled ids, end token included where one was sampled.
         logprobs: log pi(token) under the model's full softmax at temperature 1, one per sampled token.
@@ -263,8 +263,14 @@ Stop = Literal["terminated", "truncated", "threshold", "pruned", "unscored"]
 class Episode:
     """Record of one episode of a rollout, root to leaf.
 
-    `stop` is how it ended; `unscored` if the scoring of its last turn failed: its reward is meaningless. After
-    `truncated` and `threshold` the state of its last turn has a value (`Turn.cut_states`), after `terminated` it is 0.
+    Attributes:
+        env: id of the environment.
+        task: id of the task.
+        seed: of the episode.
+        turns: in order.
+        stop: how it ended. After `truncated` and `threshold` the last state has a value (`Turn.cut_states`), after
+            `terminated` its value is 0; `unscored` if the scoring of the last turn failed: its reward is meaningless.
+        team: agent -> name of its policy.
     """
 
     env: str
@@ -276,7 +282,7 @@ class Episode:
 
     @property
     def scored(self) -> bool:
-        """True if its rewards are meaningful."""
+        """True unless scoring failed, which makes the rewards meaningless."""
         return self.stop != "unscored"
 
     def team_return(self, discount: float = 1.0) -> float:
@@ -285,12 +291,7 @@ class Episode:
 
     def to_dict(self, tokens: bool = False) -> dict[str, Any]:
         """Return plain data for a JSON line; token ids and log-probs only with `tokens=True`."""
-        turns = [
-            {name: value for name, value in _shallow(turn).items() if _written(name, value)}
-            | {"completions": {agent: _completion_record(u, tokens) for agent, u in turn.completions.items()}}
-            for turn in self.turns
-        ]
-        return {"format": FORMAT} | _shallow(self) | {"turns": turns}
+        return {"format": FORMAT} | _shallow_dict(self) | {"turns": [_turn_record(turn, tokens) for turn in self.turns]}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Episode:
@@ -299,41 +300,50 @@ class Episode:
         Raises:
             CheckpointError: the record has another format.
         """
-        if {field.name for field in fields(cls)} <= record.keys():  # else it is no episode of any format
+        if {attribute.name for attribute in fields(cls)} <= record.keys():  # else it is no episode of any format
             refuse_format(record, "the episode")
-        turns = tuple(_turn(turn) for turn in record["turns"])
+        turns = tuple(_turn_from_record(turn) for turn in record["turns"])
         return cls(**{name: value for name, value in record.items() if name != "format"} | {"turns": turns})
 
 
-_OPTIONAL = ("legal", "executed", "illegal", "aside")
-_BY_TOKEN = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
+_OMITTED_IF_EMPTY = ("legal", "executed", "illegal", "aside")
+_TOKEN_FIELDS = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
 
 
-def _written(name: str, value: object) -> bool:
-    return name != "cut_states" and (bool(value) or name not in _OPTIONAL)
-
-
-def _shallow(record: Any) -> dict[str, Any]:
+def _shallow_dict(record: Any) -> dict[str, Any]:
     """Fields by name. `dataclasses.asdict` would copy every token of every episode."""
-    return {field.name: getattr(record, field.name) for field in fields(record)}
+    return {attribute.name: getattr(record, attribute.name) for attribute in fields(record)}
+
+
+def _turn_record(turn: Turn, tokens: bool) -> dict[str, Any]:
+    record = {
+        name: value
+        for name, value in _shallow_dict(turn).items()
+        if name != "cut_states" and (value or name not in _OMITTED_IF_EMPTY)
+    }
+    completions = {agent: _completion_record(completion, tokens) for agent, completion in turn.completions.items()}
+    return record | {"completions": completions}
 
 
 def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
+    record = _shallow_dict(completion)
     if tokens:
-        return _shallow(completion)
-    values = {name: value for name, value in _shallow(completion).items() if name not in _BY_TOKEN}
-    return values | {"tokens": len(completion.token_ids)}
+        return record
+    text_fields = {name: value for name, value in record.items() if name not in _TOKEN_FIELDS}
+    return text_fields | {"tokens": len(completion.token_ids)}
 
 
-def _turn(record: Mapping[str, Any]) -> Turn:
-    completions = {}
-    for agent, saved in record["completions"].items():
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items() if k != "tokens"}
-        completions[agent] = Completion(**values)
+def _turn_from_record(record: Mapping[str, Any]) -> Turn:
+    completions = {agent: _completion_from_record(saved) for agent, saved in record["completions"].items()}
     return Turn(**{**record, "completions": completions})
 
 
-# --- the machine ---------------------------------------------------------------------------------
+def _completion_from_record(record: Mapping[str, Any]) -> Completion:
+    values: dict[str, Any] = {name: value for name, value in record.items() if name != "tokens"}
+    return Completion(**values | {name: tuple(value) for name, value in values.items() if isinstance(value, list)})
+
+
+# --- machine -------------------------------------------------------------------------------------
 
 
 def usable_cores() -> int:
@@ -354,7 +364,7 @@ def cache_folder() -> Path:
 
 
 def stable_seed(*keys: object) -> int:
-    """63-bit seed from any printable keys, equal in every process and for any PYTHONHASHSEED.
+    """63-bit seed from the text of any keys, equal in every process and for any PYTHONHASHSEED.
 
     >>> stable_seed(0, "rollout", 3) == stable_seed(0, "rollout", 3) != stable_seed(0, "rollout", 4)
     True

@@ -1,4 +1,4 @@
-"""A battle net as a folder: `net.json` holds all but the weights, which are in `net.safetensors`."""
+"""Folder of a battle net: weights in `net.safetensors`, the configuration in `net.json`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from palaver.agents.battle_net.shape import REPLIES, Layout, NetSize, Vocabulary
 from palaver.core import CheckpointError
 from palaver.text import one_line
 
-ABOUT, WEIGHTS = "net.json", "net.safetensors"
-VERSION = 1  # of the architecture; weights of another one mean something else
+CONFIG_FILE, WEIGHTS_FILE = "net.json", "net.safetensors"
+VERSION = 1  # of the architecture, which gives the weights their meaning
 
 
 @dataclass(frozen=True)
 class NetConfig:
-    """Configuration of a net: all but its weights.
+    """Configuration of a battle net: all but its weights.
 
     Attributes:
-        format: of the battles that it learnt from.
-        size: of it.
-        layout: of its numbers.
-        vocabulary: of its words.
+        format: battle format of its training data.
+        size: widths and depths of its layers.
+        layout: layout of its numeric inputs.
+        vocabulary: vocabulary of its word inputs.
         reply: meaning of its value: the probability of winning (`result`) or a discounted `return`.
         bins: outputs of the value head; 1 for a result.
         span: largest |symlog| of a return that the bins distinguish.
@@ -45,56 +45,56 @@ class NetConfig:
     span: float = 6.0
 
     def build(self) -> BattleNet:
-        """The net with weights drawn from torch's global generator."""
+        """Build the net, with weights drawn from torch's global generator."""
         return BattleNet(self.size, self.layout, len(self.vocabulary), self.bins)
 
 
-def save(folder: Path, plan: NetConfig, net: BattleNet) -> None:
-    """Write both files into a folder, which is made."""
+def save(folder: Path, config: NetConfig, net: BattleNet) -> None:
+    """Write configuration and weights into `folder`, which is created."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
-    save_file(weights, folder / WEIGHTS)
-    (folder / ABOUT).write_text(json.dumps({"version": VERSION, **asdict(plan)}) + "\n", encoding="utf-8")
+    save_file(weights, folder / WEIGHTS_FILE)
+    (folder / CONFIG_FILE).write_text(json.dumps({"version": VERSION, **asdict(config)}) + "\n", encoding="utf-8")
 
 
 def locate(folder: Path | str) -> Path:
-    """The folder of a net: itself, or the `net` in the folder of a run that made one.
+    """Folder of a net: `folder` itself, or `net` in the folder of a training run.
 
     Raises:
         CheckpointError: neither holds a net.
     """
-    given = Path(os.path.expanduser(folder))
-    for candidate in (given, given / "net"):
-        if (candidate / ABOUT).is_file():
+    root = Path(os.path.expanduser(folder))
+    for candidate in (root, root / "net"):
+        if (candidate / CONFIG_FILE).is_file():
             return candidate
     raise CheckpointError(f"there is no battle net in {str(folder)!r}; train one: palaver clone --help")
 
 
 def load(folder: Path | str) -> tuple[NetConfig, BattleNet]:
-    """A net in evaluation mode, and its plan.
+    """Load the configuration and the net, in evaluation mode.
 
     Raises:
-        CheckpointError: no net, one of another version, or a damaged one.
+        CheckpointError: there is no net, or it has another version or is damaged.
     """
     net_folder = locate(folder)
-    plan = _read(net_folder)
-    net = plan.build()
+    config = _read(net_folder)
+    net = config.build()
     try:
-        net.load_state_dict(load_file(net_folder / WEIGHTS))
+        net.load_state_dict(load_file(net_folder / WEIGHTS_FILE))
     except (OSError, RuntimeError, SafetensorError) as error:
         raise CheckpointError(f"the weights in {str(net_folder)!r} cannot be read: {one_line(error, 200)}") from error
-    return plan, net.eval()
+    return config, net.eval()
 
 
 def identity(folder: Path | str) -> str:
-    """Eight hexadecimal digits that change with the weights.
+    """Hash of the weights: eight hexadecimal digits of their SHA-256.
 
     Raises:
         CheckpointError: there is no net.
     """
     net_folder = locate(folder)
     try:
-        with (net_folder / WEIGHTS).open("rb") as file:
+        with (net_folder / WEIGHTS_FILE).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()[:8]
     except OSError as error:
         raise CheckpointError(f"the weights in {str(net_folder)!r} cannot be read: {error.strerror}") from error
@@ -102,28 +102,30 @@ def identity(folder: Path | str) -> str:
 
 def _read(folder: Path) -> NetConfig:
     try:
-        data: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        data: dict[str, Any] = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         if (version := data.pop("version")) != VERSION:
             raise CheckpointError(
                 f"the net in {str(folder)!r} is of version {version!r:.20}, this program's is {VERSION}"
             )
         layout = data.pop("layout")
-        rows = {key: tuple(map(tuple, layout[key])) for key in ("mons", "left", "attacks")}
-        plan = NetConfig(
+        named_rows = {key: tuple(map(tuple, layout[key])) for key in ("mons", "left", "attacks")}
+        config = NetConfig(
             size=NetSize(**data.pop("size")),
-            layout=Layout(layout["count"], tuple(layout["shared"]), **rows),
+            layout=Layout(layout["count"], tuple(layout["shared"]), **named_rows),
             vocabulary=Vocabulary(tuple(data.pop("vocabulary")["words"])),
             **data,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{str(folder / ABOUT)!r} is not the description of a net: {one_line(error)}") from error
-    if plan.reply not in REPLIES or plan.bins < 1:
-        raise CheckpointError(f"{str(folder / ABOUT)!r} has no value this program knows: {plan.reply!r:.20}")
-    return plan
+        raise CheckpointError(
+            f"{str(folder / CONFIG_FILE)!r} is not the description of a net: {one_line(error)}"
+        ) from error
+    if config.reply not in REPLIES or config.bins < 1:
+        raise CheckpointError(f"{str(folder / CONFIG_FILE)!r} has no value this program knows: {config.reply!r:.20}")
+    return config
 
 
-def fresh(plan: NetConfig, seed: int) -> BattleNet:
-    """The net with weights that the seed decides; torch's global generator is left as it was."""
+def fresh(config: NetConfig, seed: int) -> BattleNet:
+    """Build an untrained net from a seed; torch's global generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return plan.build()
+        return config.build()

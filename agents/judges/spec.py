@@ -22,51 +22,49 @@ from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import ConfigError, nearest
 from palaver.scoring import RewardPlacement
 
-FILES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml", ".json")
 S = TypeVar("S", bound=BaseModel)
 Mode = Literal["pointwise", "weighted", "listwise", "pairwise"]
 
 
-class PlacingSpec(BaseModel):
-    """RewardPlacement of the score in the environment's reward, and the failure limit of a run."""
+class PlacementSpec(BaseModel):
+    """Place of the score in the environment's reward, and the failure limit of a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    own: Literal["replaced", "beside", "gate"] = Field("replaced", description="what becomes of the own reward")
-    weight: float = Field(1.0, ge=0, allow_inf_nan=False, description="times the score")
-    gate: float = Field(0.0, allow_inf_nan=False, description="own reward from which on the judge is asked")
+    own: Literal["replaced", "beside", "gate"] = Field("replaced", description="effect on the environment's own reward")
+    weight: float = Field(1.0, ge=0, allow_inf_nan=False, description="factor of the score")
+    gate: float = Field(0.0, allow_inf_nan=False, description="least own reward at which the judge is called")
     when: Literal["each", "last"] = Field("each", description="turns that are judged")
     failures: float = Field(0.2, ge=0, le=1, description="share of unscored cases above which the run stops")
 
     @property
     def placing(self) -> RewardPlacement:
-        """The same as the environments know it."""
+        """The settings as environments take them."""
         return RewardPlacement(self.own, self.weight, self.gate, self.when)
 
 
-class JudgeSpec(PlacingSpec):
-    """One judge."""
+class JudgeSpec(PlacementSpec):
+    """Specification of one judge."""
 
     model: str = Field(min_length=1, description="`hf:NAME`, `openai:MODEL`, `scripted:module:function`")
-    mode: Mode = Field("pointwise", description="how it is asked")
+    mode: Mode = Field("pointwise", description="form of its questions")
     rubric: JudgeRubric = Field(DEFAULT_RUBRIC, description="a file, or the criteria themselves")
-    seed: int = Field(0, description="of draws and of the order in which a group is shown")
-    sample: int = Field(0, ge=0, description="repeats of one judge are told apart by it")
+    seed: int = Field(0, description="of its samples and of the order of a group in a prompt")
+    sample: int = Field(0, ge=0, description="index that distinguishes repeats of one judge")
     temperature: float = Field(0.0, ge=0, allow_inf_nan=False)
     max_tokens: int = Field(700, ge=1, description="of an answer")
-    max_chars: int = Field(
-        6000, ge=80, description="of each text that is shown; the middle of a longer one is left out"
-    )
-    asks: int = Field(3, ge=1, le=10, description="times a question is put until its answer can be read")
-    calls: int | None = Field(None, ge=0, description="most questions in all")
-    cache: bool = Field(True, description="keep answers that could be read")
+    max_chars: int = Field(6000, ge=80, description="of each text in a prompt; the middle of a longer one is left out")
+    asks: int = Field(3, ge=1, le=10, description="most attempts to get an answer that can be parsed")
+    calls: int | None = Field(None, ge=0, description="most calls in all")
+    cache: bool = Field(True, description="keep answers that could be parsed")
 
 
-class EnsembleSpec(PlacingSpec):
-    """Several judges, whose mean counts, and one held out, which is only reported."""
+class EnsembleSpec(PlacementSpec):
+    """Specification of judges whose mean is the score, and of a held-out one for reports."""
 
     members: tuple[JudgeSpec, ...] = Field(min_length=1, max_length=16)
-    holdout: JudgeSpec | None = Field(None, description="a judge that does not count, as an alarm")
+    holdout: JudgeSpec | None = Field(None, description="a judge outside the mean, to detect reward hacking")
 
     @model_validator(mode="after")
     def _distinct_members(self) -> EnsembleSpec:
@@ -76,72 +74,67 @@ class EnsembleSpec(PlacingSpec):
 
 
 def read_spec(text: str) -> JudgeSpec | EnsembleSpec:
-    """The judge or the ensemble that `MODEL?key=value&...` or `FILE.yaml?key=value&...` describes.
+    """Parse `MODEL?key=value&...` or `FILE.yaml?key=value&...`; a file may describe an ensemble.
 
-    Options that are none of a judge's own go to its model: `openai:` and `hf:` names take some.
+    Options override the keys of a file. With a model's name, those that no judge has belong to the model: `openai:` and
+    `hf:` names take some.
 
     Raises:
-        ConfigError: the file cannot be read, an option is unknown or does not fit.
+        ConfigError: the file cannot be read, an option is unknown or has an invalid value.
     """
     source, options = split_options(text)
-    if not source.lower().endswith(FILES):
-        return _judge(_with_model(source, options), Path(), "the judge's name")
-    path = Path(source).expanduser()
+    if not source.lower().endswith(SUFFIXES):
+        return _judge(_judge_fields(source, options), Path(), "the judge's name")
+    path, where = Path(source).expanduser(), repr(source)
     data = read_data(path, "the judge")
     if not isinstance(data, dict):
         raise ConfigError(f"the judge in {source!r} must be a mapping with a 'model' or with 'members'")
-    given = {**data, **options}
-    where = repr(source)
-    if "members" not in given:
-        return _judge(given, path.parent, where)
-    members = given["members"]
-    if not isinstance(members, list):
+    data = {**data, **options}
+    if "members" not in data:
+        return _judge(data, path.parent, where)
+    if not isinstance(data["members"], list):
         raise ConfigError(f"'members' in {where} must be a list of judges")
-    held = given.get("holdout")
-    return _fitting(
-        EnsembleSpec,
-        {
-            **given,
-            "members": [_judge(member, path.parent, where) for member in members],
-            "holdout": None if held is None else _judge(held, path.parent, where),
-        },
-        where,
-    )
+    members = [_judge(member, path.parent, where) for member in data["members"]]
+    holdout = data.get("holdout")
+    if holdout is not None:
+        holdout = _judge(holdout, path.parent, where)
+    return _validated(EnsembleSpec, {**data, "members": members, "holdout": holdout}, where)
 
 
-def _with_model(source: str, options: dict[str, str]) -> dict[str, Any]:
-    """Options of the judge, with the model's own back at its name."""
+def _judge_fields(source: str, options: dict[str, str]) -> dict[str, Any]:
+    """Fields of a `JudgeSpec`; other options become a query after the model's name."""
     judge_options = {name: value for name, value in options.items() if name in JudgeSpec.model_fields}
-    others = {name: value for name, value in options.items() if name not in judge_options}
-    remote, scripted = source.startswith("openai:"), source.startswith("scripted:")
-    known = {*JudgeSpec.model_fields, *(() if scripted else (field.name for field in fields(ModelOptions)))}
-    unknown = next((name for name in others if name not in known and not remote), "")
-    if unknown:
-        raise ConfigError(f"a judge has no option {unknown!r}.{nearest(unknown, known)}")
-    query = urlencode(others, safe="/:")
+    model_options = {name: value for name, value in options.items() if name not in judge_options}
+    if not source.startswith("openai:"):  # a remote model checks its options itself
+        known = set(JudgeSpec.model_fields)
+        if not source.startswith("scripted:"):
+            known |= {field.name for field in fields(ModelOptions)}
+        unknown = next((name for name in model_options if name not in known), "")
+        if unknown:
+            raise ConfigError(f"a judge has no option {unknown!r}.{nearest(unknown, known)}")
+    query = urlencode(model_options, safe="/:")
     return {**judge_options, "model": f"{source}?{query}" if query else source}
 
 
-def _judge(given: object, folder: Path, where: str) -> JudgeSpec:
-    """From plain data, or from a name; a rubric's file is looked for in `folder`."""
-    if isinstance(given, str):
-        source, options = split_options(given)
-        given = _with_model(source, options)
-    if not isinstance(given, dict):
-        raise ConfigError(f"a judge in {where} must be a mapping or a name, not {type(given).__name__}")
-    rubric = given.get("rubric")
+def _judge(data: object, folder: Path, where: str) -> JudgeSpec:
+    """Specification from a mapping or a name; the path of a rubric is relative to `folder`."""
+    if isinstance(data, str):
+        data = _judge_fields(*split_options(data))
+    if not isinstance(data, dict):
+        raise ConfigError(f"a judge in {where} must be a mapping or a name, not {type(data).__name__}")
+    rubric = data.get("rubric")
     if isinstance(rubric, str):
-        given = {**given, "rubric": read_rubric(folder / Path(rubric).expanduser())}
+        data = {**data, "rubric": read_rubric(folder / Path(rubric).expanduser())}
     elif rubric is not None:
-        given = {**given, "rubric": checked_rubric(rubric, where)}
-    return _fitting(JudgeSpec, given, where)
+        data = {**data, "rubric": checked_rubric(rubric, where)}
+    return _validated(JudgeSpec, data, where)
 
 
-def _fitting(kind: type[S], given: dict[str, Any], where: str) -> S:
-    for name in given:
+def _validated(kind: type[S], data: dict[str, Any], where: str) -> S:
+    for name in data:
         if name not in kind.model_fields:
             raise ConfigError(f"{where} has an unknown key {name!r}.{nearest(str(name), kind.model_fields)}")
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(data)
     except ValidationError as error:
         raise ConfigError(f"{where} does not fit: {first_fault(error)}") from error

@@ -34,7 +34,7 @@ class RewardModel:
         self.model = model
         self.tokenizer, self.name, self.max_tokens = tokenizer, name, max_tokens
         self._renderer = Renderer(tokenizer, chat)
-        self.chat = "template" if self._renderer.template else "plain"
+        self.chat = "template" if self._renderer.uses_template else "plain"
         self.padding: int = self.model.config.get_text_config().pad_token_id
 
     @property
@@ -49,7 +49,7 @@ class RewardModel:
         Raises:
             PolicyError: the chat template refuses it.
         """
-        return tuple(self._renderer.closed(conversation(case)))
+        return tuple(self._renderer.ids_with_answer(conversation(case)))
 
     def score(self, cases: Sequence[ScoringRequest]) -> list[Score]:
         """One verdict a case, in order; equal texts are computed once.

@@ -98,19 +98,19 @@ class _Served:
         if call.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             # any web page may send other types here without asking; this one its browser will not let it
             raise RequestRefused(415, "the body must be JSON, with Content-Type: application/json", "invalid_type")
-        body = protocol.read(await self._body(call))
+        body = protocol.parse_body(await self._body(call))
         policy = self.policies.get(body.model)
         if policy is None:
             known = ", ".join(map(repr, self.policies))
             raise RequestRefused(404, f"there is no model {body.model[:100]!r} here; known: {known}", "model_not_found")
-        request = body.request(self.limits.tokens)
+        request = body.to_request(self.limits.tokens)
         assert self.batcher
         completions = await self.batcher.submit(policy, request)
         logprobs: list[list[dict[str, Any]] | None] = [None] * len(completions)
         if body.logprobs:
             logprobs = await self.batcher.in_worker(token_logprobs, policy, completions, body.top_logprobs or 0)
         note = {"Palaver-Note": protocol.NOT_ENFORCED} if body.response_format else None
-        return JSONResponse(protocol.written(body, request, completions, logprobs), headers=note)
+        return JSONResponse(protocol.response_body(body, request, completions, logprobs), headers=note)
 
     def _admit(self, call: Call) -> None:
         """

@@ -36,7 +36,7 @@ class Batcher:
         """Query the policy, one completion per seed.
 
         Raises:
-            Refused: there is no room.
+            RequestRefused: there is no room.
             PalaverError: the policy cannot answer this.
         """
         count = len(request.seeds)

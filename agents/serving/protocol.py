@@ -1,4 +1,4 @@
-"""OpenAI's chat completions as a server reads and writes them: what is understood, what is refused."""
+"""Requests and responses of OpenAI's chat completions: parsing, refusals, the response body."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class RequestRefused(Exception):  # noqa: N818 - an answer of the protocol, not 
     """A request that gets an error in OpenAI's shape instead of an answer.
 
     Attributes:
-        status: of HTTP.
-        code: a word for programs.
-        headers: of the reply.
+        status: HTTP status.
+        code: error code, for programs.
+        headers: additional headers of the response.
     """
 
     def __init__(self, status: int, message: str, code: str, headers: dict[str, str] | None = None) -> None:
@@ -35,7 +35,7 @@ class RequestRefused(Exception):  # noqa: N818 - an answer of the protocol, not 
         self.headers = headers or {}
 
     def body(self) -> dict[str, Any]:
-        """Body of the error for the client."""
+        """JSON body of the error."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         return {"error": {"message": str(self), "type": kind, "param": None, "code": self.code}}
 
@@ -54,7 +54,7 @@ class _Message(_Strict):
     content: str | list[_Part]
     name: str | None = None
 
-    def plain(self) -> Message:
+    def to_message(self) -> Message:
         text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
         return Message("system" if self.role == "developer" else self.role, text)
 
@@ -72,7 +72,7 @@ class _Format(_Strict):
 
 
 class CompletionRequest(_Strict):
-    """The body of a request to `/v1/chat/completions`. A field that is not here is refused, for it would be ignored."""
+    """Body of a request to `/v1/chat/completions`; fields that are not served are refused."""
 
     model: str
     messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)
@@ -90,14 +90,16 @@ class CompletionRequest(_Strict):
     stream: bool | None = None
     user: str | None = None
 
-    def request(self, most_tokens: int) -> Request:
-        """Request to the policy; the first answer has the seed itself, others seeds made from it.
+    def to_request(self, token_limit: int) -> Request:
+        """Request to the policy.
+
+        The first completion has the client's seed, the others have seeds derived from it.
 
         Args:
-            most_tokens: of an answer; also if the client names no number.
+            token_limit: maximum of `max_tokens`.
 
         Raises:
-            Refused: it asks for more tokens, or for an option that is not served.
+            RequestRefused: it asks for more tokens, or for an option that is not served.
         """
         if self.stream:
             raise RequestRefused(
@@ -106,28 +108,28 @@ class CompletionRequest(_Strict):
         if self.top_logprobs and not self.logprobs:
             raise RequestRefused(400, "top_logprobs needs logprobs: true", "invalid_value")
         max_tokens = self.max_completion_tokens or self.max_tokens
-        if max_tokens is not None and max_tokens > most_tokens:
+        if max_tokens is not None and max_tokens > token_limit:
             raise RequestRefused(
-                400, f"max_tokens is {max_tokens}; this server answers with {most_tokens} at most", "invalid_value"
+                400, f"max_tokens is {max_tokens}; this server answers with {token_limit} at most", "invalid_value"
             )
-        defaults = Sampling(max_tokens=max_tokens or min(most_tokens, Sampling().max_tokens))
+        defaults = Sampling()
         sampling = Sampling(
-            defaults.temperature if self.temperature is None else self.temperature,
-            defaults.top_p if self.top_p is None else self.top_p,
-            self.top_k or 0,
-            defaults.max_tokens,
-            (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
+            temperature=defaults.temperature if self.temperature is None else self.temperature,
+            top_p=defaults.top_p if self.top_p is None else self.top_p,
+            top_k=self.top_k or 0,
+            max_tokens=max_tokens or min(token_limit, defaults.max_tokens),
+            stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
         )
         seed = secrets.randbits(62) if self.seed is None else self.seed
         seeds = (seed, *(stable_seed("serve", seed, index) for index in range(1, self.n)))
-        return Request("client", tuple(message.plain() for message in self.messages), seeds, sampling)
+        return Request("client", tuple(message.to_message() for message in self.messages), seeds, sampling)
 
 
-def read(body: bytes) -> CompletionRequest:
-    """The request in a body.
+def parse_body(body: bytes) -> CompletionRequest:
+    """Parse the body of a request.
 
     Raises:
-        Refused: it is not JSON, or a field is missing, unknown or of a wrong kind; the message names the first.
+        RequestRefused: it is not JSON, or a field is missing, unknown or of a wrong kind; the message names the first.
     """
     try:
         return CompletionRequest.model_validate_json(body)
@@ -137,50 +139,53 @@ def read(body: bytes) -> CompletionRequest:
         if first["type"] == "extra_forbidden":
             raise RequestRefused(400, f"the field {location:.100} is not served", "unknown_parameter") from None
         message = f"{location:.100}: {first['msg']}" if location else first["msg"]
-        raise RequestRefused(
-            400, message, "invalid_json" if first["type"] == "json_invalid" else "invalid_value"
-        ) from None
+        code = "invalid_json" if first["type"] == "json_invalid" else "invalid_value"
+        raise RequestRefused(400, message, code) from None
 
 
-def written(
+def response_body(
     body: CompletionRequest,
     request: Request,
     completions: Sequence[Completion],
     logprobs: Sequence[list[dict[str, Any]] | None],
 ) -> dict[str, Any]:
-    """The reply.
+    """JSON body of the response.
 
     Args:
         body: the client's request.
-        request: as the policy got it.
-        completions: n completions.
-        logprobs: for each of them the log-probabilities of its tokens, None if they are not requested.
+        request: the same for the policy.
+        completions: of the request, n.
+        logprobs: for each completion the records of its tokens, None if log-probabilities are not requested.
     """
     choices = [
         {
             "index": index,
             "message": {"role": "assistant", "content": completion.text, "refusal": None},
             "finish_reason": completion.finish,
-            "logprobs": None if tokens is None else {"content": tokens, "refusal": None},
+            "logprobs": None if records is None else {"content": records, "refusal": None},
         }
-        for index, (completion, tokens) in enumerate(zip(completions, logprobs, strict=True))
+        for index, (completion, records) in enumerate(zip(completions, logprobs, strict=True))
     ]
-    read_, wrote = _usage(request, completions)
+    prompt_tokens, completion_tokens = _usage(request, completions)
     return {
         "id": f"chatcmpl-{secrets.token_hex(12)}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": body.model,
         "choices": choices,
-        "usage": {"prompt_tokens": read_, "completion_tokens": wrote, "total_tokens": read_ + wrote},
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
     }
 
 
 def _usage(request: Request, completions: Sequence[Completion]) -> tuple[int, int]:
-    """Tokens read once and written in all; estimated for policies that have none."""
-    first = completions[0]
-    if first.prompt_ids:
-        return len(first.prompt_ids), sum(len(completion.token_ids) for completion in completions)
+    """Tokens of the prompt and of all completions; estimated for policies without tokens."""
+    prompt_ids = completions[0].prompt_ids
+    if prompt_ids:
+        return len(prompt_ids), sum(len(completion.token_ids) for completion in completions)
     return (
         sum(estimated_tokens(message.content) for message in request.conversation),
         sum(estimated_tokens(completion.text) for completion in completions),

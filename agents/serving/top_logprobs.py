@@ -21,7 +21,7 @@ def token_logprobs(policy: Policy, completions: Sequence[Completion], top: int) 
         top: how many of the likeliest are listed, 0 to 20.
 
     Raises:
-        Refused: the policy is no language model of this process.
+        RequestRefused: the policy is no language model of this process.
     """
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None or not all(completion.prompt_ids for completion in completions):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from palaver.agents.base.chat import Chat, Question
-from palaver.agents.serving.protocol import CompletionRequest, RequestRefused, read
+from palaver.agents.serving.protocol import CompletionRequest, RequestRefused, parse_body
 from palaver.benchmarks.judge_audit.brains import BRAINS, AnswerKey
 from palaver.benchmarks.judge_audit.data import Labelled
 from palaver.benchmarks.judge_audit.scripted import ScriptedJudgeChat
@@ -31,7 +31,7 @@ def application(chats: Mapping[str, Chat]) -> Starlette:
 
     async def complete(request: Request) -> JSONResponse:
         try:
-            completion_request = read(await request.body())
+            completion_request = parse_body(await request.body())
             if completion_request.model not in chats:
                 name = completion_request.model[:40]
                 raise RequestRefused(404, f"there is no model {name!r}.{nearest(name, chats)}", "model_not_found")
@@ -47,7 +47,7 @@ def application(chats: Mapping[str, Chat]) -> Starlette:
 def question(request: CompletionRequest) -> Question:
     """Convert a request of the protocol to a question."""
     form = request.response_format and request.response_format.json_schema
-    conversation = tuple(message.plain() for message in request.messages)
+    conversation = tuple(message.to_message() for message in request.messages)
     return Question(conversation, seed=request.seed or 0, schema=form.schema_ if form else {})
 
 

@@ -1,12 +1,13 @@
-"""Imitation texts of cooperative code: programmers who know the problems and cooperate badly.
+"""Imitation texts for cooperative code: programmers who know the problems, cooperating badly.
 
-Half of the answers are right, others wrap or are a helper that does nothing, some break off. Which it is depends on
-nothing: neither on the colleague nor on the feedback of the last turn, so that a team has something to learn.
+Half of the answers are right; the others are a helper that does nothing or a wrapper of it, or break off. The kind is
+drawn without regard to the other agent or to the feedback of the last turn, so that a team has something to learn.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import random
 from collections.abc import Mapping
 
@@ -21,64 +22,65 @@ from palaver.envs.code.reference import lazy, reference
 
 TINY = {"texts": 1200, "batch": 3, "steps": 400}  # few conversations: all answers to one share a batch
 ANSWERS = 4  # to each conversation; they share its computation in training
-KINDS = ("right",) * 5 + ("idle",) * 3 + ("cut",) * 2
-SEATS = (AUX, MAIN)
-_MADE: Mapping[str, type[CodeEnv]] = {"coophumaneval": CoopHumanEvalEnv, "humaneval": HumanEvalEnv, "mbpp": MbppEnv}
+KINDS = ("right",) * 5 + ("idle",) * 3 + ("cut",) * 2  # of answers, by frequency
+AGENTS = (AUX, MAIN)
+_ENVS: Mapping[str, type[CodeEnv]] = {"coophumaneval": CoopHumanEvalEnv, "humaneval": HumanEvalEnv, "mbpp": MbppEnv}
 
 
 def coophumaneval(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers to the built-in problems of `coophumaneval-v0`, `ANSWERS` to each conversation."""
+    """`n` answers to built-in problems of `coophumaneval-v0`, `ANSWERS` to each conversation."""
     return _demonstrations("coophumaneval", n, seed)
 
 
 def humaneval(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers to the built-in problems of `humaneval-v0`, `ANSWERS` to each conversation."""
+    """`n` answers to built-in problems of `humaneval-v0`, `ANSWERS` to each conversation."""
     return _demonstrations("humaneval", n, seed)
 
 
 def mbpp(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers to the built-in problems of `mbpp-v0`, `ANSWERS` to each conversation."""
+    """`n` answers to built-in problems of `mbpp-v0`, `ANSWERS` to each conversation."""
     return _demonstrations("mbpp", n, seed)
 
 
 def _demonstrations(name: str, n: int, seed: int) -> list[tuple[Conversation, str]]:
     demos: list[tuple[Conversation, str]] = []
-    for index in range(-(-n // ANSWERS)):
+    for index in range(math.ceil(n / ANSWERS)):
         rng = random.Random(stable_seed(name, "demonstrations", seed, index))
-        task, agent = rng.randrange(len(_env(name).tasks)), rng.choice(SEATS)
-        conversation = _opening(name, task)[agent]
-        if rng.random() < 0.5:  # in the second turn
-            before = {name_of_agent: rng.choice(KINDS) for name_of_agent in SEATS}
-            feedback = _feedback(name, task, before[AUX], before[MAIN])[agent]
-            conversation = (
-                *conversation,
-                Message("assistant", _answer(conversation, before[agent])),
-                Message("user", feedback),
-            )
+        task = rng.randrange(len(_env(name).tasks))
+        agent = rng.choice(AGENTS)
+        conversation = _first_prompts(name, task)[agent]
+        if rng.random() < 0.5:
+            first_kinds = {agent_name: rng.choice(KINDS) for agent_name in AGENTS}
+            first_answer = Message("assistant", _answer(conversation, first_kinds[agent]))
+            feedback = _feedback(name, task, first_kinds[AUX], first_kinds[MAIN])[agent]
+            conversation = (*conversation, first_answer, Message("user", feedback))
         demos += [(conversation, _answer(conversation, rng.choice(KINDS))) for _ in range(ANSWERS)]
     return demos[:n]
 
 
 def _answer(conversation: Conversation, kind: str) -> str:
-    code = (lazy if kind == "idle" else reference)(conversation, 0)
+    policy = lazy if kind == "idle" else reference
+    code = policy(conversation, 0)
     return code[: len(code) * 3 // 5] if kind == "cut" else code
 
 
 @functools.cache
 def _env(name: str) -> CodeEnv:
-    return _MADE[name]()
+    return _ENVS[name]()
 
 
 @functools.cache
-def _opening(name: str, task: int) -> dict[str, Conversation]:
+def _first_prompts(name: str, task: int) -> dict[str, Conversation]:
+    """Agent -> its conversation in the first turn."""
     observations, _ = _env(name).reset(options={"task": task})
     return {agent: (Message("user", text),) for agent, text in observations.items()}
 
 
 @functools.cache
-def _feedback(name: str, task: int, aux: str, main: str) -> dict[str, str]:
-    """Feedback of each agent after a turn with answers of these kinds."""
-    env, conversations = _env(name), _opening(name, task)
+def _feedback(name: str, task: int, aux_kind: str, main_kind: str) -> dict[str, str]:
+    """Agent -> its feedback after a first turn with answers of these kinds."""
+    env, prompts = _env(name), _first_prompts(name, task)
     env.reset(options={"task": task})
-    observations, *_ = env.step({AUX: _answer(conversations[AUX], aux), MAIN: _answer(conversations[MAIN], main)})
+    answers = {AUX: _answer(prompts[AUX], aux_kind), MAIN: _answer(prompts[MAIN], main_kind)}
+    observations, *_ = env.step(answers)
     return observations

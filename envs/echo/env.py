@@ -1,9 +1,8 @@
-"""Players repeat words that depend on the others' words: a toy for turns, trees and discounts.
+"""Players repeat words that depend on others' words: a toy for turns, trees and discounts.
 
 The players `a1`, `a2`, ... form a ring, and each is given a word of the task. In every turn each writes a text. Then it
 is given the first word that its neighbour (the next player; after the last one the first) has just written, or its own
-first word again if the neighbour wrote none. So a player's text decides its neighbour's next word, and continuations of
-one beginning differ when the beginnings do.
+word of the task again if the neighbour wrote none. So the words of a turn depend on the texts of the turn before.
 
 ## Observation
 
@@ -43,7 +42,7 @@ there are players, parted by spaces; `id` names a task.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -53,16 +52,16 @@ from palaver.envs.base.tasks import Task
 from palaver.envs.echo import data, prompts, rules
 from palaver.envs.writing.text import words
 
-MOST = 1_000_000  # players, turns
+LARGEST = 1_000_000  # value of `agents` and of `num_turns`
 
 
 class EchoEnv(TextEnv):
-    """Repeat what you are given; see the module's docstring for the rules.
+    """Environment in which players repeat given words; see the module's docstring for the rules.
 
     Args:
         tasks: `sample`, or a path; a slice may follow.
-        agents: the number of players.
-        num_turns: the number of turns.
+        agents: number of players.
+        num_turns: number of turns.
         shared: True gives all players the mean reward, False each its own.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
@@ -84,8 +83,8 @@ class EchoEnv(TextEnv):
         max_length: int = 1024,
     ) -> None:
         for keyword, value in (("agents", agents), ("num_turns", num_turns)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
-                raise ConfigError(f"{keyword} must be a whole number from 1 to {MOST:,}, got {value!r:.40}")
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
+                raise ConfigError(f"{keyword} must be a whole number from 1 to {LARGEST:,}, got {value!r:.40}")
         if not isinstance(shared, bool):
             raise ConfigError(f"shared must be true or false, got {shared!r}")
         super().__init__(
@@ -107,22 +106,26 @@ class EchoEnv(TextEnv):
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Reward the texts and give each player its next word."""
-        earned = {agent: rules.judge(self.targets[agent], text) for agent, text in actions.items()}
+        rewards = {agent: rules.judge(self.targets[agent], text) for agent, text in actions.items()}
         if self.shared:
-            parts = next(iter(earned.values()))
-            mean = {name: sum(parts_of[name] for parts_of in earned.values()) / len(earned) for name in parts}
-            earned = dict.fromkeys(earned, mean)
-        own_words, last = self._own_words(self.task), self.turn + 1 >= self.num_turns
+            rewards = dict.fromkeys(rewards, _mean_components(list(rewards.values())))
+        own_words = self._own_words(self.task)
         neighbours = zip(self.agents, [*self.agents[1:], self.agents[0]], strict=True)
         self.targets = {
             agent: rules.next_target(actions[neighbour], own_words[agent]) for agent, neighbour in neighbours
         }
+        terminated = self.turn + 1 >= self.num_turns
         return StepResult(
-            earned,
-            observations={} if last else {agent: prompts.feedback(word) for agent, word in self.targets.items()},
-            terminated=last,
+            rewards,
+            observations={} if terminated else {agent: prompts.feedback(word) for agent, word in self.targets.items()},
+            terminated=terminated,
             metrics={"words": sum(len(words(text)) for text in actions.values()) / len(actions)},
         )
 
     def _own_words(self, task: Task) -> dict[str, str]:
+        """Agent -> its word of the task."""
         return dict(zip(self.possible_agents, map(rules.first_word, task["words"].split()), strict=False))
+
+
+def _mean_components(rewards: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: sum(components[name] for components in rewards) / len(rewards) for name in rewards[0]}

@@ -17,7 +17,7 @@ import threading
 from queue import Empty, SimpleQueue
 
 from palaver.core import ConfigError
-from palaver.utils.workers import Closing, OfThisProcess, end
+from palaver.utils.workers import Closing, ProcessLocal, wait_or_kill
 
 SECONDS = 5.0  # for one question
 START_SECONDS = 60.0  # loading the library, on a busy machine
@@ -103,7 +103,7 @@ class Checker(Closing):
 
     def _end(self) -> None:
         if self._process is not None:
-            end(self._process)
+            wait_or_kill(self._process)
             self._process = None
 
 
@@ -113,4 +113,4 @@ def _pump(process: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
     lines.put("")  # the process has ended: release the reader
 
 
-_checker = OfThisProcess(Checker)
+_checker = ProcessLocal(Checker)

@@ -148,7 +148,7 @@ def facts(rubric: WritingRewardConfig, first: str, second: str) -> TextFacts:
         words=(len(first.split()), len(second.split())),
         ratio=len(second) / len(first) if first else None,
         unique=different[1] / different[0] if different[0] else None,
-        jaccard=count.jaccard(count.content(first, rubric.ignored), count.content(second, rubric.ignored)),
+        jaccard=count.jaccard(count.content_words(first, rubric.ignored), count.content_words(second, rubric.ignored)),
         kinds=rubric.kinds.matching_kinds(texts, rubric.match),
         ended=all(text.rstrip().endswith(rubric.ending) for text in (first, second)),
     )

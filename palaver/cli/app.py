@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import palaver
-from palaver.cli.output import fail, quiet
+from palaver.cli.output import print_error, quiet
 from palaver.core import PalaverError
 
 HELP = """Multi-agent text environments, language-model agents, and the trainers that teach them.
@@ -114,10 +114,10 @@ class Commands(TyperGroup):
             with DiskErrorContext("give the same command again, with --resume where it has one"):
                 return super().invoke(ctx)
         except PalaverError as error:
-            fail(str(error))
+            print_error(str(error))
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
-            fail("interrupted")
+            print_error("interrupted")
             raise typer.Exit(130) from error
 
 

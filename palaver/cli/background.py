@@ -13,7 +13,7 @@ from palaver.benchmarks.experiments.silence import STALLED_S, Silence
 from palaver.cli.folders import TrainJob
 from palaver.core import PalaverError
 from palaver.trainers.run.files import METRICS
-from palaver.utils.workers import end
+from palaver.utils.workers import wait_or_kill
 
 WATCH_S = 1.0  # polling interval of the run
 PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writes its report
@@ -57,7 +57,7 @@ class BackgroundRun:
         """Stop it gracefully if it still runs; it is killed after `PATIENCE_S` seconds."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-            end(self.process, PATIENCE_S)
+            wait_or_kill(self.process, PATIENCE_S)
 
 
 @contextmanager

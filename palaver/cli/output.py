@@ -17,7 +17,7 @@ from palaver.text import one_line
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
-_QUIET = {
+_QUIET_ENVIRONMENT = {
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -29,11 +29,11 @@ _QUIET = {
 
 
 def quiet() -> None:
-    """Silence progress bars and warnings of libraries that a user of the command cannot act on; ours are one line each.
+    """Silence progress bars and warnings of libraries; print our own warnings as one line each.
 
-    What the user has set in the environment, or by `python -W`, wins.
+    Settings of the user, in the environment or by `python -W`, take precedence.
     """
-    for name, value in _QUIET.items():
+    for name, value in _QUIET_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if not sys.warnoptions:
         for category in (DeprecationWarning, FutureWarning, UserWarning):
@@ -46,7 +46,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     note(f"note: {message}")
 
 
-def fail(message: str) -> None:
+def print_error(message: str) -> None:
     """Print an error as one line on stderr."""
     line = Text.assemble(("error: ", "bold red"), one_line(message, 2000))
     errors.print(line, soft_wrap=True)
@@ -58,26 +58,26 @@ def note(message: str) -> None:
 
 
 def say(*parts: str | Text) -> None:
-    """Print plain text on stdout, without rich's markup or line breaks, so that paths can be copied."""
+    """Print text on stdout without markup or line breaks, so that paths can be copied."""
     console.print(*(Text(text) if isinstance(text, str) else text for text in parts), soft_wrap=True)
 
 
-def count(n: int, thing: str) -> str:
-    """`1 word`, `2 words`."""
-    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
+def count(n: int, noun: str) -> str:
+    """Number and noun, with a plural s where needed: `1 word`, `2 words`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def table(*columns: str, title: str | None = None, right: Iterable[str] = ()) -> Table:
-    """An empty table in the house style; the columns named in `right` are set flush right."""
+    """Empty table with the given columns; those in `right` are right-aligned."""
     grid = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    flush = set(right)
+    right_aligned = set(right)
     for column in columns:
-        grid.add_column(column, justify="right" if column in flush else "left", overflow="fold")
+        grid.add_column(column, justify="right" if column in right_aligned else "left", overflow="fold")
     return grid
 
 
 def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Table:
-    """Names and values in two columns."""
+    """Table of names and values in two columns."""
     grid = Table.grid(padding=(0, 3))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

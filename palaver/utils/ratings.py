@@ -1,4 +1,7 @@
-"""Ratings of a field of players with their intervals, from the points of each match."""
+"""Elo ratings of players with bootstrap intervals, from the points of each match.
+
+Axes: P players, K unordered pairs of them that have met, M matches, B bootstrap samples.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from palaver.core import ConfigError
-from palaver.utils import bradley_terry as ratings
+from palaver.utils import bradley_terry
 from palaver.utils.bradley_terry import ELO, Pairs
 from palaver.utils.stats.effects import FEW, LEAST_EFFECT, LEVEL, Array, effect
 
@@ -19,13 +22,13 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class PairedResults:
-    """Results of P players, K unordered pairs that have met, M matches (sides swapped).
+    """Results of all pairs; a match is two games with sides swapped.
 
     Attributes:
-        players: their P names.
-        pairs: (K, 2) numbers of players.
+        players: P names.
+        pairs: (K, 2) indices of players.
         points: (K, M) of the first of each pair in each match: wins and half the ties.
-        games: (K, M) that were played: 2 where the match is complete.
+        games: (K, M) that were played: 2 if the match is complete.
     """
 
     players: tuple[str, ...]
@@ -36,17 +39,17 @@ class PairedResults:
 
 @dataclass(frozen=True)
 class Rating:
-    """One player's place.
+    """Rating of one player.
 
     Attributes:
         player: its name.
-        elo: in Elo points, the anchor's being what was asked for.
-        low: lower end of the interval; the anchor has none but its rating.
-        high: likewise.
-        deviation: standard deviation of the rating, resampled or the model's own if that is larger.
-        bounded: whether the results bound it from both sides; who has won (or lost) against all that link it with the
-            anchor could be any better (worse), and the end on that side is what the penalty makes of it.
-        gxe: chance in percent to beat an unknown player of this field, whose mean rating counts as the middle.
+        elo: rating in Elo points; the anchor's is given.
+        low: lower end of the interval; for the anchor its rating.
+        high: upper end, likewise.
+        deviation: standard deviation of the rating: the larger of the bootstrap's and the model's.
+        bounded: True if the results bound the rating from both sides. Where a player has won (lost) every game that
+            links it with the anchor, the upper (lower) end follows from the penalty of the likelihood alone.
+        gxe: chance in percent to beat an unknown player, where the mean rating of the players counts as 1500.
     """
 
     player: str
@@ -63,84 +66,92 @@ def rate(
 ) -> tuple[list[Rating], float]:
     """Ratings in the order of the players, and the factor of over-dispersion φ.
 
-    The interval is a percentile bootstrap (B. Efron, 1979). What is drawn are matches: both games of every pairing that
-    played them stay together, as they share task and seed. A pair in which one side won everything is drawn as if it
-    had lost a share of 1 / 2(n + 1), for resampling a sequence of wins shows no chance at all. The distances to the
-    rating are widened by √φ. An interval is not narrower than the model's own for independent games at the least design
-    effect that `effect` believes, for few matches may happen to be alike.
+    The interval is a percentile bootstrap (B. Efron, 1979) over matches: the games of one match, of all pairs, are
+    drawn together, as they share task and seed. A pair in which one side won all n games is drawn as if it had lost a
+    share of 1 / 2(n + 1), for resampling a sequence of wins shows no chance at all. The distances to the rating are
+    widened by √φ. The interval is at least that of the model for independent games at the least design effect that
+    `effect` returns, for few matches may happen to be alike.
+
+    Args:
+        field: results of the players.
+        anchor: name of the player whose rating is fixed.
+        at: its rating in Elo points.
+        seed: of the bootstrap.
+        resamples: B.
+        level: nominal coverage of the intervals.
 
     Raises:
-        ConfigError: no player is called as the anchor, or some have not met the others even through third ones.
+        ConfigError: no player has the anchor's name, or some are not linked with the others through games.
     """
     if anchor not in field.players:
         raise ConfigError(f"the anchor {anchor!r} is not among the players {', '.join(field.players)}")
-    anchor_index, size = field.players.index(anchor), len(field.players)
+    anchor_index, n_players = field.players.index(anchor), len(field.players)
     points, games = field.points.sum(axis=1), field.games.sum(axis=1)
-    if not ratings.linked(games, field.pairs, size):
+    if not bradley_terry.linked(games, field.pairs, n_players):
         raise ConfigError("some players have not met the others, even through third ones; play their games first")
-    strengths = ratings.strengths(points[None], games[None], field.pairs, size)[0]
-    factor = ratings.dispersion(points, games, field.pairs, strengths, common_effect(field))
-    drawn = ratings.strengths(*_resample(field, resamples, seed), field.pairs, size)
+    strengths = bradley_terry.strengths(points[None], games[None], field.pairs, n_players)[0]
+    dispersion = bradley_terry.dispersion(points, games, field.pairs, strengths, common_effect(field))
+    gaps = strengths - strengths[anchor_index]
+    elo = gaps * ELO + at
+
+    drawn = bradley_terry.strengths(*_resample(field, resamples, seed), field.pairs, n_players)
     tail = (1 - level) / 2
     z = NormalDist().inv_cdf(1 - tail)
-    pairs, matches = field.games.shape
-    wider = _expansion(pairs, matches, z, tail) * math.sqrt(factor)
-    away = (drawn - drawn[:, [anchor_index]] - (strengths - strengths[anchor_index])) * wider * ELO
-    elo = (strengths - strengths[anchor_index]) * ELO + at
-    least = 1.0 if field.games.shape[1] < FEW else LEAST_EFFECT
-    model_spread = ratings.deviations(strengths, games, field.pairs, anchor_index) * math.sqrt(least * factor) * ELO
-    low, high = np.quantile(away, [tail, 1 - tail], axis=0)
-    low, high = np.minimum(low, -z * model_spread), np.maximum(high, z * model_spread)
-    sure = ratings.bounded(points, games, field.pairs, size, anchor_index)
-    spread = np.maximum(away.std(axis=0), model_spread)
-    middle = float(elo.mean())
+    n_pairs, n_matches = field.games.shape
+    widening = _expansion(n_pairs, n_matches, z, tail) * math.sqrt(dispersion)
+    errors = (drawn - drawn[:, [anchor_index]] - gaps) * widening * ELO  # (B, P)
+    least_effect = 1.0 if n_matches < FEW else LEAST_EFFECT
+    model_deviation = bradley_terry.deviations(strengths, games, field.pairs, anchor_index)
+    model_deviation = model_deviation * math.sqrt(least_effect * dispersion) * ELO
+    low, high = np.quantile(errors, [tail, 1 - tail], axis=0)
+    low, high = np.minimum(low, -z * model_deviation), np.maximum(high, z * model_deviation)
+    deviation = np.maximum(errors.std(axis=0), model_deviation)
+
+    bounded = bradley_terry.bounded(points, games, field.pairs, n_players, anchor_index)
+    mean_elo = float(elo.mean())
     return [
         Rating(
-            name,
-            float(elo[n]),
-            float(elo[n] + low[n]),
-            float(elo[n] + high[n]),
-            float(spread[n]),
-            sure[n],
-            ratings.gxe(1500 + float(elo[n]) - middle, float(spread[n])),
+            player=name,
+            elo=float(elo[n]),
+            low=float(elo[n] + low[n]),
+            high=float(elo[n] + high[n]),
+            deviation=float(deviation[n]),
+            bounded=bounded[n],
+            gxe=bradley_terry.gxe(1500 + float(elo[n]) - mean_elo, float(deviation[n])),
         )
         for n, name in enumerate(field.players)
-    ], factor
+    ], dispersion
 
 
 def _expansion(pairs: int, matches: int, z: float, tail: float) -> float:
     """Small-sample correction of the bootstrap's width: √(M / (M − 1)) t / z.
 
-    With the degrees of freedom of all pairings, K (M − 1) (T. Hesterberg, What teachers should know about the
-    bootstrap, 2015).
+    t has K (M − 1) degrees of freedom. T. Hesterberg, What teachers should know about the bootstrap (2015).
     """
     free = max(1, matches - 1)
     return math.sqrt((free + 1) / free) * float(stats.t.ppf(1 - tail, pairs * free)) / z
 
 
 def common_effect(field: PairedResults) -> float:
-    """The mean over pairs of the design effect, by games; pairs that always end alike say nothing."""
+    """Mean design effect of the pairs, weighted by games; 1 if no pair has mixed results."""
     games = field.games.sum(axis=1)
     share = field.points.sum(axis=1) / np.maximum(games, 1)
-    mixed = (share > 0) & (share < 1)
+    mixed = (share > 0) & (share < 1)  # the others have no variance
     if not mixed.any():
         return 1.0
-    return float(
-        np.average(
-            [effect(p, g) for p, g in zip(field.points[mixed], field.games[mixed], strict=True)], weights=games[mixed]
-        )
-    )
+    effects = [effect(points, played) for points, played in zip(field.points[mixed], field.games[mixed], strict=True)]
+    return float(np.average(effects, weights=games[mixed]))
 
 
 def _resample(field: PairedResults, resamples: int, seed: int) -> tuple[Array, Array]:
-    """(B, K) points and games of matches drawn with replacement."""
+    """Points and games of matches drawn with replacement, both (B, K)."""
     generator = np.random.default_rng(seed)
     matches = field.games.shape[1]
-    counts = generator.multinomial(matches, np.full(matches, 1 / matches), size=resamples).astype(np.float64)
+    counts = generator.multinomial(matches, np.full(matches, 1 / matches), size=resamples).astype(np.float64)  # (B, M)
     points, games = counts @ field.points.T, counts @ field.games.T
     won, played = field.points.sum(axis=1), field.games.sum(axis=1)
-    chance = 1 / (2 * (played + 1))
-    upset = generator.binomial(np.rint(games).astype(np.int64), np.broadcast_to(chance, games.shape))
-    points = np.where(won == played, points - upset, points)
-    points = np.where(won == 0, points + upset, points)
+    upset_chance = 1 / (2 * (played + 1))
+    upsets = generator.binomial(np.rint(games).astype(np.int64), np.broadcast_to(upset_chance, games.shape))
+    points = np.where(won == played, points - upsets, points)
+    points = np.where(won == 0, points + upsets, points)
     return np.clip(points, 0, games), games

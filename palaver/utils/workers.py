@@ -1,7 +1,4 @@
-"""Common parts of pools of worker processes: closing on exit, one instance per process.
-
-No wait for a process is unbounded: `end` and `collect` wait for `patience`, kill, and wait `KILLED_S` once more.
-"""
+"""Parts of pools of worker processes: bounded waits, closing on exit, one object per process."""
 
 from __future__ import annotations
 
@@ -19,40 +16,40 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from palaver.core import PalaverWarning
 
-KILLED_S = 10.0  # for a killed process to be gone; the kernel keeps one that waits for a device
+KILLED_S = 10.0  # wait for a killed process, which the kernel may keep while it waits for a device
 
 
-def end(process: subprocess.Popen[Any], patience: float = 0.0) -> int | None:
-    """Wait `patience` seconds for a process to end, then kill it; return the exit code.
+def wait_or_kill(process: subprocess.Popen[Any], patience: float = 0.0) -> int | None:
+    """Wait `patience` seconds for a process to exit, then kill it; return the exit code.
 
-    If it is still there after `KILLED_S` seconds more, a warning is issued and None returned.
+    If it still exists `KILLED_S` seconds later, a warning is issued and None returned.
     """
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(patience)
     process.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(KILLED_S)
-    _warn(process.pid)
+    _warn_alive(process.pid)
     return None
 
 
-def collect(process: BaseProcess, patience: float = 0.0) -> int | None:
-    """Do the same for a process of the module `multiprocessing`."""
+def join_or_kill(process: BaseProcess, patience: float = 0.0) -> int | None:
+    """`wait_or_kill` for a process of the module `multiprocessing`."""
     process.join(patience)
     if process.exitcode is None:
         process.kill()
         process.join(KILLED_S)
     if process.exitcode is None:
-        _warn(process.pid)
+        _warn_alive(process.pid)
     return process.exitcode
 
 
-def _warn(pid: int | None) -> None:
+def _warn_alive(pid: int | None) -> None:
     warnings.warn(f"the process {pid} was killed {KILLED_S:g} seconds ago and is still there", PalaverWarning, 3)
 
 
 class Closing(ABC):
-    """A context manager that closes itself."""
+    """Context manager that calls `close` on exit."""
 
     @abstractmethod
     def close(self) -> None:
@@ -67,12 +64,12 @@ class Closing(ABC):
         self.close()
 
 
-P = ParamSpec("P")
+P = ParamSpec("P")  # of the constructor
 C = TypeVar("C", bound=Closing)
 
 
-class OfThisProcess(Generic[P, C]):
-    """One object per process, made at first use and closed at exit; a fork makes its own."""
+class ProcessLocal(Generic[P, C]):
+    """One object per process, forked ones included, made at first use and closed at exit."""
 
     def __init__(self, make: Callable[P, C]) -> None:
         self._make = make

@@ -12,7 +12,7 @@ import pytest
 
 from palaver.core import PalaverWarning
 from palaver.utils import workers as pools
-from palaver.utils.workers import collect, end
+from palaver.utils.workers import join_or_kill, wait_or_kill
 
 ENDS, HANGS = "raise SystemExit(7)", "import time; time.sleep(600)"
 
@@ -20,7 +20,7 @@ ENDS, HANGS = "raise SystemExit(7)", "import time; time.sleep(600)"
 @pytest.mark.parametrize(("code", "patience", "expected"), [(ENDS, 60, 7), (HANGS, 0.2, -signal.SIGKILL)])
 def test_a_process_ends_by_itself_or_is_killed(code, patience, expected):
     began = time.monotonic()
-    assert end(subprocess.Popen([sys.executable, "-c", code]), patience) == expected
+    assert wait_or_kill(subprocess.Popen([sys.executable, "-c", code]), patience) == expected
     assert time.monotonic() - began < 60
 
 
@@ -28,7 +28,7 @@ def test_a_process_ends_by_itself_or_is_killed(code, patience, expected):
 def test_so_does_one_of_multiprocessing(seconds, patience, expected):
     process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(seconds,))
     process.start()
-    assert collect(process, patience) == expected
+    assert join_or_kill(process, patience) == expected
 
 
 def test_one_that_the_kernel_keeps_is_left_to_it(monkeypatch):
@@ -37,6 +37,6 @@ def test_one_that_the_kernel_keeps_is_left_to_it(monkeypatch):
     process = subprocess.Popen([sys.executable, "-c", HANGS])
     monkeypatch.setattr(process, "kill", lambda: None)
     with pytest.warns(PalaverWarning, match=f"{process.pid} was killed 0.2 seconds ago and is still there"):
-        assert end(process) is None
+        assert wait_or_kill(process) is None
     monkeypatch.undo()
-    assert end(process) == -signal.SIGKILL
+    assert wait_or_kill(process) == -signal.SIGKILL

@@ -27,7 +27,7 @@ from palaver.trainers.matches.play import failed, play
 from palaver.trainers.matches.players import load_players
 from palaver.trainers.matches.recording import Recording, recorder
 from palaver.trainers.matches.results import GameResult, Log
-from palaver.utils.workers import collect
+from palaver.utils.workers import join_or_kill
 
 END_S = 10.0  # for a worker that has closed its pipe to end by itself
 Pipe = connection.Connection
@@ -148,7 +148,7 @@ class _Worker:
 
     def end(self) -> int | None:
         """Kill it where it lives; how it ended."""
-        code = collect(self.process)
+        code = join_or_kill(self.process)
         self.pipe.close()
         return code
 
@@ -213,7 +213,7 @@ class _Crew:
                 yield from self.lose(worker, "ended")
             else:
                 self.workers.remove(worker)
-                collect(worker.process, END_S)
+                join_or_kill(worker.process, END_S)
                 worker.pipe.close()
             return
         worker.last_message_at, worker.loaded = time.monotonic(), True

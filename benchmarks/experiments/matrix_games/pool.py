@@ -24,7 +24,7 @@ from palaver.benchmarks.experiments.silence import STALLED_S, Silence
 from palaver.core import PalaverError
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run.files import METRICS
-from palaver.utils.workers import collect
+from palaver.utils.workers import join_or_kill
 
 LOG = "log.txt"
 WATCH_S = 1.0  # polling interval of the workers
@@ -119,7 +119,7 @@ class _Worker:
         try:
             outcome: TrainOutcome = self.pipe.recv()
         except (EOFError, ConnectionResetError):
-            code = collect(self.process, END_S)
+            code = join_or_kill(self.process, END_S)
             self.pipe.close()
             message = last_line(self.folder / LOG)
             died = self.stalled or f"its process ended with {code}"
@@ -128,7 +128,7 @@ class _Worker:
 
     def end(self) -> None:
         """Kill it and wait."""
-        collect(self.process)
+        join_or_kill(self.process)
         self.pipe.close()
 
 

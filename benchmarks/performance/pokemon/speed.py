@@ -24,7 +24,7 @@ from palaver.core import ConfigError, PalaverError, usable_cores
 from palaver.envs.pokemon.showdown.server import Server
 from palaver.text import one_line
 from palaver.utils.provenance import provenance, version
-from palaver.utils.workers import end
+from palaver.utils.workers import wait_or_kill
 
 OURS = "palaver"
 MISSING = "poke-env is not installed, so that nothing is beside ours; run: pip install 'palaver[poke-env]'"
@@ -115,7 +115,7 @@ class _Process:
     def close(self) -> None:
         """End it and its children."""
         started = psutil.Process(self._process.pid).children(recursive=True) if self._process.poll() is None else []
-        end(self._process)
+        wait_or_kill(self._process)
         for child in started:
             if child.is_running():
                 child.kill()

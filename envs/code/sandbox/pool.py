@@ -26,7 +26,7 @@ from palaver.envs.code.sandbox.report import (
 )
 from palaver.envs.code.sandbox.slot import Slot
 from palaver.text import one_line
-from palaver.utils.workers import Closing, OfThisProcess
+from palaver.utils.workers import Closing, ProcessLocal
 
 VARIABLE = "PALAVER_SANDBOX"
 
@@ -110,7 +110,7 @@ class SandboxPool(Closing):
             self._slots.put(None)
 
 
-shared_pool = OfThisProcess(SandboxPool)
+shared_pool = ProcessLocal(SandboxPool)
 
 
 def check_tests(tests: str, entry_point: str, prompt: str = "") -> tuple[suite.Assertion, ...]:

@@ -18,7 +18,7 @@ from palaver.envs.code.sandbox.clock import STARVED
 from palaver.envs.code.sandbox.launch import BOOT, ENVIRONMENT, FLAGS, LaunchPlan
 from palaver.envs.code.sandbox.report import SandboxError
 from palaver.text import one_line
-from palaver.utils.workers import end
+from palaver.utils.workers import wait_or_kill
 
 ATTEMPTS = 3
 _HEADER = 4
@@ -112,7 +112,7 @@ class Slot:
     def close(self) -> None:
         """End the examiner; its worker ends with it."""
         if self._process is not None:
-            end(self._process)
+            wait_or_kill(self._process)
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
                     pipe.close()

@@ -14,7 +14,7 @@ from palaver.envs.pokemon.showdown.battle import Battle, Setup, dice
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
 from palaver.envs.pokemon.showdown.view import SIDES, Side
 from palaver.envs.pokemon.showdown.worker import BattleWorker, Operation, Ticket
-from palaver.utils.workers import Closing, OfThisProcess
+from palaver.utils.workers import Closing, ProcessLocal
 
 
 class BattlePool(Closing):
@@ -190,7 +190,7 @@ class BattlePool(Closing):
                 self._workers = []
 
 
-shared_pool = OfThisProcess(BattlePool)
+shared_pool = ProcessLocal(BattlePool)
 
 
 def _error(answer: Mapping[str, Any]) -> ShowdownError:

@@ -26,7 +26,7 @@ from palaver.core import ConfigError
 from palaver.envs.pokemon.showdown import install, node
 from palaver.envs.pokemon.showdown.errors import ShowdownError
 from palaver.text import one_line
-from palaver.utils.workers import Closing, end
+from palaver.utils.workers import Closing, wait_or_kill
 
 HOST = "127.0.0.1"
 START_SECONDS = 90.0  # ten processes load the simulator, on a busy machine
@@ -135,7 +135,7 @@ class Server(Closing):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(2.0)
         _end_session(self.pid)
-        end(self._process)
+        wait_or_kill(self._process)
         self._folder.cleanup()
 
     def _read(self) -> None:

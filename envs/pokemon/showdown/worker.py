@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
 from palaver.text import one_line
-from palaver.utils.workers import end
+from palaver.utils.workers import wait_or_kill
 
 START_SECONDS = 60.0  # loading the simulator, on a busy machine
 CLOSE_SECONDS = 2.0  # for a process whose input or output is closed to end by itself
@@ -105,7 +105,7 @@ class BattleWorker:
     def kill(self, reason: str) -> None:
         """End the process; waiting calls receive the reason."""
         self.lost = self.lost or reason
-        end(self.process)
+        wait_or_kill(self.process)
 
     def close(self) -> None:
         """Let the process end by itself."""
@@ -113,7 +113,7 @@ class BattleWorker:
         with contextlib.suppress(OSError), self._writing:
             assert self.process.stdin is not None
             self.process.stdin.close()
-        end(self.process, CLOSE_SECONDS)
+        wait_or_kill(self.process, CLOSE_SECONDS)
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
@@ -122,7 +122,7 @@ class BattleWorker:
                 ticket_id = int(line[5 : line.index(b",")])  # {"n":7,"out":[...
                 self._answered = True
                 self._tickets.pop(ticket_id).put(line)
-        code = end(self.process, CLOSE_SECONDS)  # its output is closed, so nothing can come of it any more
+        code = wait_or_kill(self.process, CLOSE_SECONDS)  # its output is closed, so nothing can come of it any more
         self.lost = self.lost or f"the simulator's process ended with {_exit(code)}{self._last_error()}"
         self._errors.close()
         while self._tickets:

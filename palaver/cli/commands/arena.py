@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.cli import folders, options
-from palaver.cli.output import console, count, errors, fail, note, say, table
+from palaver.cli.output import console, count, errors, note, print_error, say, table
 from palaver.cli.requirements import need_plots
 from palaver.cli.values import keywords
 from palaver.core import CheckpointError, ConfigError, Sampling
@@ -169,7 +169,7 @@ def _play(
                 recording=recording,
             )
     except KeyboardInterrupt as stop:
-        fail(f"interrupted; the same command goes on with --resume --out {folder}")
+        print_error(f"interrupted; the same command goes on with --resume --out {folder}")
         raise typer.Exit(130) from stop
 
 
@@ -216,7 +216,9 @@ def _show(result: standings.Standings, paths: list[Path]) -> None:
     for path in paths:
         say(str(path))
     if result.failed:
-        fail(f"{count(result.failed, 'game')} failed and do not count; the same command with --resume plays them again")
+        print_error(
+            f"{count(result.failed, 'game')} failed and do not count; the same command with --resume plays them again"
+        )
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""`palaver demo`: two acts, from nothing to trained teams, on a laptop in minutes."""
+"""`palaver demo`: train small teams in two acts and show what they learned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from palaver.cli.requirements import need_plots
 from palaver.core import usable_cores
 from palaver.text import clean
 
-if TYPE_CHECKING:  # imports numpy and matplotlib, which the command line must start without
+if TYPE_CHECKING:  # they import numpy and matplotlib, which the command line must start without
     from palaver.benchmarks.reports.coding_conventions import ProgramPair
     from palaver.benchmarks.reports.run_folder import RunFolder
 
@@ -39,12 +39,14 @@ helper is for (coding-mini-magrpo), and with another seed on something else.
 [cyan]palaver demo --act 2 seed=3[/cyan]
 """
 WRITING, CODE = ACTS["writing"], ACTS["coding"]
-PAIRS, ROWS, BAR = 2, 6, 10
-OTHERS = (3, 4)  # added to the seed for further runs of the second act; the last only if the others end equally
+PAIRS = 2  # of programs before and after training
+ROWS = 6  # of the training table
+BAR_WIDTH = 10  # characters
+SEED_OFFSETS = (0, 3, 4)  # of the second act's runs; the last runs only if the conventions of the others agree
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command to `app`."""
     app.command("demo", help=HELP)(demo)
 
 
@@ -59,84 +61,94 @@ def demo(
     """Train small teams and show what they learned."""
     need_plots()
     folder = out or folders.RUNS / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
-    given = [*(items or []), *(["policy.from_scratch=true"] if from_scratch else [])]
-    code = [*CODE.overrides, *given]
-    seed = folders.plan(CODE.recipe, code, False, folder / "code").config.seed
-    jobs = [
-        folders.plan(CODE.recipe, [*code, f"seed={seed + k}"], False, folder / f"code-seed-{seed + k}")
-        for k in (0, *OTHERS)
+    overrides = [*(items or []), *(["policy.from_scratch=true"] if from_scratch else [])]
+    code_overrides = [*CODE.overrides, *overrides]
+    seed = folders.plan(CODE.recipe, code_overrides, False, folder / "code").config.seed
+    code_jobs = [
+        folders.plan(CODE.recipe, [*code_overrides, f"seed={code_seed}"], False, folder / f"code-seed-{code_seed}")
+        for code_seed in (seed + offset for offset in SEED_OFFSETS)
     ]
-    first = folders.plan(WRITING.recipe, [*WRITING.overrides, *given], False, folder / "writing")
-    for job in ([first] if act != 2 else []) + (jobs if act != 1 else []):  # a mistake shows before anything runs
-        train.check(job)
-    background_job = jobs[1] if act != 1 and usable_cores() > 1 else None  # trains on another core meanwhile
-    with in_background(background_job, folder / "beside.log") as meanwhile:
-        if act != 2:
-            _head("First act: two authors write one introduction")
-            _stop_unless_done(train.run(first, train.finish), first)
-        if act != 1:
-            _second(jobs, meanwhile, folder)
+    writing_job = folders.plan(WRITING.recipe, [*WRITING.overrides, *overrides], False, folder / "writing")
+    first_act, second_act = act != 2, act != 1
+    for job in ([writing_job] if first_act else []) + (code_jobs if second_act else []):
+        train.check(job)  # of all jobs, so that a mistake shows before the first run
+    background_job = code_jobs[1] if second_act and usable_cores() > 1 else None  # on another core
+    with in_background(background_job, folder / "beside.log") as background_run:
+        if first_act:
+            _print_title("First act: two authors write one introduction")
+            _exit_if_interrupted(train.run(writing_job, train.finish), writing_job)
+        if second_act:
+            _run_second_act(code_jobs, background_run, folder)
 
 
-def _second(jobs: Sequence[TrainJob], meanwhile: BackgroundRun | None, folder: Path) -> None:
-    """Run the second act, with further seeds until one differs from the first."""
-    _head("Second act: two strangers agree on one helper")
+def _run_second_act(jobs: Sequence[TrainJob], background_run: BackgroundRun | None, folder: Path) -> None:
+    """Train one job after the other until one converges to other conventions than the first.
+
+    Args:
+        jobs: the same training with different seeds.
+        background_run: run of `jobs[1]`, if it has been started.
+        folder: of the comparison.
+    """
+    _print_title("Second act: two strangers agree on one helper")
     for index, job in enumerate(jobs):
-        status = (
-            meanwhile.finish() if index == 1 and meanwhile else train.run(job, _written if index else _write_and_show)
-        )
-        _stop_unless_done(status, job)
+        if index == 0:
+            status = train.run(job, _report_and_show)
+        elif index == 1 and background_run:
+            status = background_run.finish()
+        else:
+            status = train.run(job, _report)
+        _exit_if_interrupted(status, job)
         if index and _agreement(job) != _agreement(jobs[0]):
             break
     _compare(jobs[: index + 1], folder)
 
 
-def _head(title: str) -> None:
+def _print_title(title: str) -> None:
     console.print()
     console.rule(Text(title, style="bold"), align="left")
 
 
-def _stop_unless_done(status: str, job: TrainJob) -> None:
+def _exit_if_interrupted(status: str, job: TrainJob) -> None:
     if status == "interrupted":
         errors.print(Text(f"interrupted; go on with: palaver train --resume {job.folder}"), soft_wrap=True)
         raise typer.Exit(130)
 
 
-def _written(folder: Path) -> None:
+def _report(folder: Path) -> None:
     from palaver.benchmarks.reports.run_report.page import write
 
     write(folder)
 
 
-def _write_and_show(folder: Path) -> None:
-    """Print failing pairs, the curve with its conventions, and the same problems after training."""
-    from palaver.benchmarks.reports import coding_conventions as agreement
+def _report_and_show(folder: Path) -> None:
+    """Write the report; print failing pairs, the curve, and the same problems after training."""
+    from palaver.benchmarks.reports import coding_conventions
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report.page import CURVE, write
 
     run = read(folder)
-    page = write(run)
-    pairs = agreement.failing(run, PAIRS)
-    _head_line(f"Before training: {len(pairs)} pairs that fail, the first ones, not chosen")
+    report = write(run)
+    pairs = coding_conventions.failing(run, PAIRS)
+    _print_heading(f"Before training: {len(pairs)} pairs that fail, the first ones, not chosen")
     console.print(_side_by_side(pairs))
-    _head_line("Training: reward, problems solved, and what each takes the helper for")
+    _print_heading("Training: reward, problems solved, and what each takes the helper for")
     console.print(_curve(run))
-    _head_line("The same problems after training")
-    console.print(_side_by_side(agreement.again(run, pairs)))
-    say(Text("report ", style="dim"), str(page))
-    say(Text("curve  ", style="dim"), str(page.with_name(CURVE)))
+    _print_heading("The same problems after training")
+    console.print(_side_by_side(coding_conventions.again(run, pairs)))
+    say(Text("report ", style="dim"), str(report))
+    say(Text("curve  ", style="dim"), str(report.with_name(CURVE)))
 
 
 def _agreement(job: TrainJob) -> list[str]:
-    """Return the conventions that the agents converged to."""
-    from palaver.benchmarks.reports import coding_conventions as agreement
+    """Conventions that the agents of a run converged to."""
+    from palaver.benchmarks.reports import coding_conventions
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.summary import score
 
-    return [use.split()[0] for use in agreement.settled(score(read(job.folder)).after).values()]
+    return [use.split()[0] for use in coding_conventions.settled(score(read(job.folder)).after).values()]
 
 
-def _head_line(text: str) -> None:
+def _print_heading(text: str) -> None:
     console.print()
     say(Text(text, style="bold"))
 
@@ -155,41 +167,44 @@ def _panel(pair: ProgramPair) -> Panel:
 
 
 def _curve(run: RunFolder) -> Table:
-    """Table of six moments of training; a bar for each convention of each agent."""
-    from palaver.benchmarks.reports import coding_conventions as agreement
+    """Table of moments of training, with a bar for each convention of each agent."""
+    from palaver.benchmarks.reports import coding_conventions
 
-    names = [f"{agent}: {name}" for agent in agreement.SEATS for name in agreement.CONVENTIONS]
-    grid = table("step", "reward", "solved", *names, right=("step", "reward", "solved"))
-    for moment in agreement.moments(run, ROWS):
-        bars = [moment.shares[agent][name] for agent in agreement.SEATS for name in agreement.CONVENTIONS]
-        grid.add_row(str(moment.step), f"{moment.reward:.2f}", f"{moment.solved:.0%}", *map(bar, bars))
+    conventions = [
+        (agent, convention) for agent in coding_conventions.SEATS for convention in coding_conventions.CONVENTIONS
+    ]
+    columns = [f"{agent}: {convention}" for agent, convention in conventions]
+    grid = table("step", "reward", "solved", *columns, right=("step", "reward", "solved"))
+    for moment in coding_conventions.moments(run, ROWS):
+        bars = [bar(moment.shares[agent][convention]) for agent, convention in conventions]
+        grid.add_row(str(moment.step), f"{moment.reward:.2f}", f"{moment.solved:.0%}", *bars)
     return grid
 
 
 def bar(share: float) -> Text:
-    """A share as a bar of at most ten blocks.
+    """Bar of ten characters for a share from 0 to 1.
 
     >>> bar(0.3).plain
     '███······· '
     """
-    full = round(max(0.0, min(1.0, share)) * BAR)
-    return Text("█" * full + "·" * (BAR - full) + " ", style="cyan" if full else "dim")
+    full = round(max(0.0, min(1.0, share)) * BAR_WIDTH)
+    return Text("█" * full + "·" * (BAR_WIDTH - full) + " ", style="cyan" if full else "dim")
 
 
 def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
-    """Print the conventions of each seed, sampled and greedy, and write a page that compares them."""
-    from palaver.benchmarks.reports import coding_conventions as agreement
+    """Print the conventions of each seed, sampled and greedy, and write a page with them."""
+    from palaver.benchmarks.reports import coding_conventions
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report.page import compare
     from palaver.benchmarks.reports.summary import score
 
     runs = [read(job.folder) for job in jobs]
-    _head_line("Seeds and their agreements: held-out problems solved, and what the helper is taken for")
+    _print_heading("Seeds and their agreements: held-out problems solved, and what the helper is taken for")
     grid = table("seed", "before", "after", "after, greedy", "before: aux, main", "after: aux, main")
     for job, run in zip(jobs, runs, strict=True):
         result = score(run)
-        uses = [", ".join(agreement.settled(point).values()) or "–" for point in (result.before, result.after)]
-        solved = [agreement.solved_of(point) for point in (result.before, result.after)]
+        uses = [", ".join(coding_conventions.settled(point).values()) or "–" for point in (result.before, result.after)]
+        solved = [coding_conventions.solved_of(point) for point in (result.before, result.after)]
         grid.add_row(str(job.config.seed), *solved, greedy_solved(job.folder, job.config), *uses)
     console.print(grid)
     console.print()

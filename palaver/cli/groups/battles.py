@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from palaver.cli.output import console, count, errors, facts, fail, note, say, table
+from palaver.cli.output import console, count, errors, facts, note, print_error, say, table
 from palaver.core import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def import_metamon(
     if done.known:
         note(f"{count(done.known, 'file')} had been imported before")
     for name, why in list(done.broken.items())[:SHOWN]:
-        fail(f"{name}: {why}")
+        print_error(f"{name}: {why}")
     if done.broken:
-        fail(f"{count(len(done.broken), 'file')} broken and left out; the others were imported")
+        print_error(f"{count(len(done.broken), 'file')} broken and left out; the others were imported")
         raise typer.Exit(1)
 
 

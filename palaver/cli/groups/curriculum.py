@@ -13,7 +13,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 from palaver.cli import folders
-from palaver.cli.output import console, errors, fail, note, say, table
+from palaver.cli.output import console, errors, note, print_error, say, table
 from palaver.cli.requirements import need_plots
 from palaver.utils.progress import progress_columns
 
@@ -89,11 +89,11 @@ def run(
         with _bar(folder, "curriculum") as progress:
             state = runner.run(spec, folder, backend, progress)
     except KeyboardInterrupt as stop:
-        fail(f"interrupted; resume with: palaver curriculum run {folder}")
+        print_error(f"interrupted; resume with: palaver curriculum run {folder}")
         raise typer.Exit(130) from stop
     _report(folder)
     if state.stopped:
-        fail(f"no attempt passed the gate of {state.stopped}; the later stages were not started")
+        print_error(f"no attempt passed the gate of {state.stopped}; the later stages were not started")
         raise typer.Exit(1)
 
 
@@ -119,7 +119,7 @@ def ablate(
         with _bar(out, "ablation") as progress:
             result = ablation.ablate(key, variants, out, ArenaBackend(first), progress, note)
     except KeyboardInterrupt as stop:
-        fail("interrupted; the same command resumes")
+        print_error("interrupted; the same command resumes")
         raise typer.Exit(130) from stop
     _show(sweep.report_tables(result))
     for path in sweep.write(result, out):

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from palaver.benchmarks.experiments.matrix_games.recipe import FILE, NAME, is_lab
 from palaver.cli import folders, recipes
-from palaver.cli.output import console, count, errors, fail, say
+from palaver.cli.output import console, count, errors, print_error, say
 from palaver.cli.values import check_pairs
 from palaver.core import CheckpointError
 from palaver.text import one_line
@@ -74,7 +74,7 @@ def _train(work: PendingRuns) -> Lab:
         with _bar(work) as report:
             return study(work, provenance(), report)
     except KeyboardInterrupt as stop:
-        fail(f"interrupted; go on with: palaver train --resume {work.folder}")
+        print_error(f"interrupted; go on with: palaver train --resume {work.folder}")
         raise typer.Exit(130) from stop
 
 
@@ -141,7 +141,7 @@ def _finish(lab: Lab, folder: Path) -> None:
     for name, path in (("page   ", page), ("picture", picture), ("numbers", folder / RESULTS)):
         say(Text(f"{name} ", style="dim"), str(path))
     if lab.failed:
-        fail(f"{count(len(lab.failed), 'run')} failed; their logs are in {folder / 'cells'}")
+        print_error(f"{count(len(lab.failed), 'run')} failed; their logs are in {folder / 'cells'}")
         raise typer.Exit(1)
 
 

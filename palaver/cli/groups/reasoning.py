@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli.output import console, count, errors, fail, note, say, table
+from palaver.cli.output import console, count, errors, note, print_error, say, table
 from palaver.cli.requirements import need_plots
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def reasoning(
     try:
         results, failed = study.run(work, workers, provenance(), note)
     except KeyboardInterrupt as stop:
-        fail("interrupted; the same command goes on")
+        print_error("interrupted; the same command goes on")
         raise typer.Exit(130) from stop
     typer.echo(in_markdown(results)) if markdown else show(results)
     drawn = picture.write(results, out)

@@ -50,7 +50,7 @@ def test_damaged_files(saved, name, text):
 
 
 def test_unknown_value_and_missing_net(saved, tmp_path):
-    path = saved / "net" / files.ABOUT
+    path = saved / "net" / files.CONFIG_FILE
     path.write_text(json.dumps(json.loads(path.read_text()) | {"reply": "luck"}))
     with pytest.raises(CheckpointError, match="luck"):
         files.load(saved)

@@ -125,7 +125,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been(battles, tmp_path, monkeypatch)
     train.clone(config, tmp_path / "killed", [(battles, 1.0)], None, lambda step, *_: seen.append(step))
     assert seen[0] > 1
     assert lines(tmp_path / "killed") == lines(tmp_path / "whole")
-    one, two = (load_file(tmp_path / name / "net" / files.WEIGHTS) for name in ("whole", "killed"))
+    one, two = (load_file(tmp_path / name / "net" / files.WEIGHTS_FILE) for name in ("whole", "killed"))
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
