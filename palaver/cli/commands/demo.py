@@ -110,30 +110,30 @@ def _written(folder: Path) -> None:
 
 def _write_and_show(folder: Path) -> None:
     """Print failing pairs, the curve with its conventions, and the same problems after training."""
-    from palaver.benchmarks.reports import coding_conventions as agreement
+    from palaver.benchmarks.reports import coding_conventions as conventions
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report import CURVE, write
 
     run = read(folder)
     page = write(run)
-    pairs = agreement.failing(run, PAIRS)
+    pairs = conventions.failing_pairs(run, PAIRS)
     _head_line(f"Before training: {len(pairs)} pairs that fail, the first ones, not chosen")
     console.print(_side_by_side(pairs))
     _head_line("Training: reward, problems solved, and what each takes the helper for")
     console.print(_curve(run))
     _head_line("The same problems after training")
-    console.print(_side_by_side(agreement.again(run, pairs)))
+    console.print(_side_by_side(conventions.pairs_after_training(run, pairs)))
     say(Text("report ", style="dim"), str(page))
     say(Text("curve  ", style="dim"), str(page.with_name(CURVE)))
 
 
 def _agreement(job: TrainJob) -> list[str]:
     """Return the conventions that the agents converged to."""
-    from palaver.benchmarks.reports import coding_conventions as agreement
+    from palaver.benchmarks.reports import coding_conventions as conventions
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.summary import score
 
-    return [use.split()[0] for use in agreement.settled(score(read(job.folder)).after).values()]
+    return [use.split()[0] for use in conventions.conventions_of(score(read(job.folder)).after).values()]
 
 
 def _head_line(text: str) -> None:
@@ -156,12 +156,12 @@ def _panel(pair: ProgramPair) -> Panel:
 
 def _curve(run: RunFolder) -> Table:
     """Table of six moments of training; a bar for each convention of each agent."""
-    from palaver.benchmarks.reports import coding_conventions as agreement
+    from palaver.benchmarks.reports import coding_conventions as conventions
 
-    names = [f"{agent}: {name}" for agent in agreement.SEATS for name in agreement.CONVENTIONS]
+    names = [f"{agent}: {name}" for agent in conventions.AGENTS for name in conventions.CONVENTIONS]
     grid = table("step", "reward", "solved", *names, right=("step", "reward", "solved"))
-    for moment in agreement.moments(run, ROWS):
-        bars = [moment.shares[agent][name] for agent in agreement.SEATS for name in agreement.CONVENTIONS]
+    for moment in conventions.training_moments(run, ROWS):
+        bars = [moment.shares[agent][name] for agent in conventions.AGENTS for name in conventions.CONVENTIONS]
         grid.add_row(str(moment.step), f"{moment.reward:.2f}", f"{moment.solved:.0%}", *map(bar, bars))
     return grid
 
@@ -177,8 +177,11 @@ def bar(share: float) -> Text:
 
 
 def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
-    """Print the conventions of each seed, sampled and greedy, and write a page that compares them."""
-    from palaver.benchmarks.reports import coding_conventions as agreement
+    """Print the conventions of each seed, and write a page that compares them.
+
+    Sampled and greedy.
+    """
+    from palaver.benchmarks.reports import coding_conventions as conventions
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report import compare
     from palaver.benchmarks.reports.summary import score
@@ -188,8 +191,8 @@ def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
     grid = table("seed", "before", "after", "after, greedy", "before: aux, main", "after: aux, main")
     for job, run in zip(jobs, runs, strict=True):
         result = score(run)
-        uses = [", ".join(agreement.settled(point).values()) or "–" for point in (result.before, result.after)]
-        solved = [agreement.solved_of(point) for point in (result.before, result.after)]
+        uses = [", ".join(conventions.conventions_of(point).values()) or "–" for point in (result.before, result.after)]
+        solved = [conventions.solved_of(point) for point in (result.before, result.after)]
         grid.add_row(str(job.config.seed), *solved, greedy_solved(job.folder, job.config), *uses)
     console.print(grid)
     console.print()
