@@ -60,7 +60,10 @@ def _table(spec: Spec) -> str:
 
 
 def pictures(spec: Spec) -> dict[str, str]:
-    """Scripted team -> the picture of what it makes of the first task, as `palaver.benchmarks.figures` names it."""
+    """Scripted team -> the picture of its result on the first task.
+
+    Teams are named as in `palaver.benchmarks.figures`.
+    """
     offered = make(spec.id).metadata["render_modes"]
     teams = [name for name in spec.scripted if name != "lazy"] if "rgb_array" in offered else []
     return {name: f"{spec.id}-{name}.png" for name in teams}
@@ -87,14 +90,20 @@ def _value(default: object) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages of what is registered by its path, or with `--check` compare them; returns the exit code."""
+    """Write the pages of what is registered by its path, or with `--check` compare them.
+
+    Returns the exit code.
+    """
     paged = [spec for spec in specs().values() if isinstance(spec.entry_point, str)]
     wanted = {FOLDER / f"{spec.id}.md": page(spec) for spec in paged}
     return renew(wanted, "--check" in arguments, "python -m palaver.envs.pages")
 
 
 def renew(wanted: Mapping[Path, str], check: bool, command: str) -> int:
-    """Write the pages that are not as wanted, or only name them and the command that does; returns the exit code."""
+    """Write the pages that are not as wanted, or only name them and the command that does.
+
+    Returns the exit code.
+    """
     stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if check and stale:
         print(f"out of date: {', '.join(path.name for path in stale)}; run {command}", file=sys.stderr)

@@ -87,7 +87,9 @@ FORMAT: Final = 2  # of episodes, result rows, run folders, checkpoints and reci
 
 
 def refuse_format(record: Mapping[str, Any], what: str) -> None:
-    """Refuse a stored record of another format than `FORMAT`; one without a format has the first.
+    """Refuse a stored record of another format than `FORMAT`.
+
+    One without a format has the first.
 
     Raises:
         CheckpointError: both formats are named.

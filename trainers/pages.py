@@ -1,7 +1,8 @@
-"""The computed parts of the algorithms' pages: the row, its defaults and a worked example, between markers.
+"""Computed parts of the algorithms' pages, between markers.
 
-`python -m palaver.trainers.pages` rewrites them in `docs/algorithms/*.md`; with `--check` it names the pages that are
-out of date instead and exits with code 1. The prose around the markers is written by hand.
+The row, its defaults and a worked example. `python -m palaver.trainers.pages` rewrites them in `docs/algorithms/*.md`;
+with `--check` it names the pages that are out of date instead and exits with code 1. The prose around the markers is
+written by hand.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ ORDERS = {"together": "all update together", "sequence": "one after the other, w
 
 
 def filled(text: str, algorithm: Algorithm | None) -> str:
-    """A page with its computed parts renewed; `algorithm` is what the page is about, None on the shared page."""
+    """A page with its computed parts renewed.
+
+    `algorithm` is what the page is about, None on the shared page.
+    """
     parts = {"keys": keys(algorithm)} | (
         {"row": choices(algorithm), "example": example(algorithm)} if algorithm else {}
     )
@@ -71,7 +75,10 @@ def filled(text: str, algorithm: Algorithm | None) -> str:
 
 
 def choices(algorithm: Algorithm) -> str:
-    """The row as a table: each choice, the function that makes it, and that function's first line."""
+    """The row as a table.
+
+    Each choice, the function that makes it, and that function's first line.
+    """
     table = {"name": f"`{algorithm.name}`", "paper": algorithm.paper}
     for name, function in (("credit", algorithm.credit), ("baseline", algorithm.baseline), ("loss", algorithm.loss)):
         qualified_name = f"{function.__module__.rpartition('.')[2]}.{getattr(function, '__name__', '')}"
@@ -245,7 +252,10 @@ def _margins(algorithm: Algorithm) -> str:  # noqa: ARG001 - every table has the
 
 
 def _compared(algorithm: Algorithm) -> str:  # noqa: ARG001 - see above
-    """The weights of four completions of an agent at the start of a run, where all margins are 0; by pairs."""
+    """Weights of four completions of an agent at the start of a run, by pairs.
+
+    All margins are 0 there.
+    """
     lines = [("return", *_numbers(RETURNS, ""))]
     indices = torch.arange(len(RETURNS))
     for select in ("all", "extremes"):
@@ -263,7 +273,10 @@ def _numbers(values: Sequence[float], sign: str = "+") -> list[str]:
 
 
 def keys(algorithm: Algorithm | None) -> str:
-    """Every key of the sections that shape the estimator, with its default; critics' only where there is one."""
+    """Every key of the sections that shape the estimator, with its default.
+
+    Critics' only where there is one.
+    """
     lines = []
     has_critic = algorithm is None or algorithm.critic in ("own", "joint")
     for section, model in SECTIONS.items():

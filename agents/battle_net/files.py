@@ -1,4 +1,7 @@
-"""A battle net as a folder: `net.json` holds all but the weights, which are in `net.safetensors`."""
+"""A battle net as a folder.
+
+`net.safetensors` holds the weights, `net.json` all else.
+"""
 
 from __future__ import annotations
 

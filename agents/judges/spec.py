@@ -76,9 +76,10 @@ class EnsembleSpec(PlacingSpec):
 
 
 def read_spec(text: str) -> JudgeSpec | EnsembleSpec:
-    """The judge or the ensemble that `MODEL?key=value&...` or `FILE.yaml?key=value&...` describes.
+    """Make the judge or the ensemble that a specification describes.
 
-    Options that are none of a judge's own go to its model: `openai:` and `hf:` names take some.
+    The specification is `MODEL?key=value&...` or `FILE.yaml?key=value&...`. Options that are none of a judge's own go
+    to its model: `openai:` and `hf:` names take some.
 
     Raises:
         ConfigError: the file cannot be read, an option is unknown or does not fit.

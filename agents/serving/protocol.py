@@ -1,4 +1,4 @@
-"""OpenAI's chat completions as a server reads and writes them: what is understood, what is refused."""
+"""OpenAI's chat completions as a server parses, refuses and writes them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ class _Format(_Strict):
 
 
 class CompletionRequest(_Strict):
-    """The body of a request to `/v1/chat/completions`. A field that is not here is refused, for it would be ignored."""
+    """The body of a request to `/v1/chat/completions`.
+
+    A field that is not here is refused, for it would be ignored.
+    """
 
     model: str
     messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)

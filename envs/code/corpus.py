@@ -1,7 +1,8 @@
-"""Imitation texts of cooperative code: programmers who know the problems and cooperate badly.
+"""Imitation texts of cooperative code.
 
-Half of the answers are right, others wrap or are a helper that does nothing, some break off. Which it is depends on
-nothing: neither on the colleague nor on the feedback of the last turn, so that a team has something to learn.
+Programmers know the problems and cooperate badly. Half of the answers are right, others wrap or are a helper that does
+nothing, some break off. Which it is depends on nothing: neither on the colleague nor on the feedback of the last turn,
+so that a team has something to learn.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _MADE: Mapping[str, type[CodeEnv]] = {"coophumaneval": CoopHumanEvalEnv, "humane
 
 
 def coophumaneval(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers to the built-in problems of `coophumaneval-v0`, `ANSWERS` to each conversation."""
+    """`n` answers to the built-in problems of `coophumaneval-v0`.
+
+    `ANSWERS` to each conversation.
+    """
     return _demonstrations("coophumaneval", n, seed)
 
 

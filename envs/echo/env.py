@@ -1,9 +1,9 @@
-"""Players repeat words that depend on the others' words: a toy for turns, trees and discounts.
+"""Agents repeat words that depend on the others' words.
 
-The players `a1`, `a2`, ... form a ring, and each is given a word of the task. In every turn each writes a text. Then it
-is given the first word that its neighbour (the next player; after the last one the first) has just written, or its own
-first word again if the neighbour wrote none. So a player's text decides its neighbour's next word, and continuations of
-one beginning differ when the beginnings do.
+A toy for turns, trees and discounts. The players `a1`, `a2`, ... form a ring, and each is given a word of the task. In
+every turn each writes a text. Then it is given the first word that its neighbour (the next player; after the last one
+the first) has just written, or its own first word again if the neighbour wrote none. So a player's text decides its
+neighbour's next word, and continuations of one beginning differ when the beginnings do.
 
 ## Observation
 

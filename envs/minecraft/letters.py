@@ -1,4 +1,7 @@
-"""Two worlds in letters: layers side by side, the target above what was built, who built it, and what is wrong."""
+"""Two worlds in letters, layers next to each other, the target above.
+
+They show who built what, and what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def letters(palette: Palette) -> list[str]:
 
 
 def slices(cells: Cells) -> list[tuple[str, Cells]]:
-    """The layers of a world as (heading, grid), rows downwards: from the ground up, or one front view if z is flat."""
+    """Layers of a world as (heading, grid), rows downwards.
+
+    From the ground up, or one front view if z is flat.
+    """
     if cells.shape[2] == 1:
         return [("", cells[:, ::-1, 0].T)]
     return [(f"layer {y}", cells[:, y, :].T) for y in range(cells.shape[1])]

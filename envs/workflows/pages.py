@@ -45,7 +45,7 @@ def page(name: str) -> str:
     parts = [
         f"# {name}",
         "<!-- written by `python -m palaver.envs.workflows.pages`; do not edit -->",
-        doc.splitlines()[0],
+        re.split(r"\n\n(?:Args|Raises):", doc)[0],
         _facts(flow),
         "## Turns",
         _turns(flow),
@@ -147,7 +147,10 @@ def _episode(name: str) -> str:
 
 
 def _worth_showing(name: str) -> int:
-    """The number of the first problem over which the muddlers do not all agree, so that there is something to see."""
+    """Number of the first problem over which the muddlers do not all agree.
+
+    A page shows something then.
+    """
     for index in range(PLAYED):
         answers = {
             completion.rpartition("####")[2].strip()

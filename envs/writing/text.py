@@ -1,4 +1,7 @@
-"""Counting in texts: words, sentences, overlaps. Pure functions, each linear in the length of the texts."""
+"""Counting in texts: words, sentences, overlaps.
+
+Pure functions, each linear in the length of the texts.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")  # no +: a long run of stops wou
 
 
 def words(text: str) -> list[str]:
-    """The lower-cased runs of letters, digits and underscores: `don't` gives `don` and `t`, as published.
+    """Lower-cased runs of letters, digits and underscores.
+
+    `don't` gives `don` and `t`, as published.
 
     >>> words("A cat, a CAT.")
     ['a', 'cat', 'a', 'cat']
@@ -30,9 +35,9 @@ def jaccard(first: set[str], second: set[str]) -> float:
 
 
 def sentences(text: str) -> list[str]:
-    """Each sentence as its lower-cased words joined by spaces; those without a word are left out.
+    """Each sentence as its lower-cased words joined by spaces.
 
-    A sentence ends at `.`, `!` or `?` before white space, or at a line end.
+    Those without a word are left out. A sentence ends at `.`, `!` or `?` before white space, or at a line end.
 
     >>> sentences("Rain fell. It rained 3.5 mm! ...")
     ['rain fell', 'it rained 3 5 mm']

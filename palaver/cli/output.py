@@ -29,9 +29,9 @@ _QUIET = {
 
 
 def quiet() -> None:
-    """Silence progress bars and warnings of libraries that a user of the command cannot act on; ours are one line each.
+    """Silence progress bars and warnings of libraries that a user of the command cannot act on.
 
-    What the user has set in the environment, or by `python -W`, wins.
+    Ours are one line each. What the user has set in the environment, or by `python -W`, wins.
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
@@ -58,7 +58,10 @@ def note(message: str) -> None:
 
 
 def say(*parts: str | Text) -> None:
-    """Print plain text on stdout, without rich's markup or line breaks, so that paths can be copied."""
+    """Print plain text on stdout, without rich's markup or line breaks.
+
+    Paths can be copied then.
+    """
     console.print(*(Text(text) if isinstance(text, str) else text for text in parts), soft_wrap=True)
 
 

@@ -119,7 +119,10 @@ def _expansion(pairs: int, matches: int, z: float, tail: float) -> float:
 
 
 def common_effect(field: PairedResults) -> float:
-    """The mean over pairs of the design effect, by games; pairs that always end alike say nothing."""
+    """The mean over pairs of the design effect, by games.
+
+    Pairs that always end alike say nothing.
+    """
     games = field.games.sum(axis=1)
     share = field.points.sum(axis=1) / np.maximum(games, 1)
     mixed = (share > 0) & (share < 1)

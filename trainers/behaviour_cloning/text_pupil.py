@@ -30,7 +30,9 @@ class TextDecision:
 
 
 class TextPupil:
-    """A causal language model. The text of an action is scored by the sum of its tokens' log-probabilities.
+    """A causal language model.
+
+    The text of an action is scored by the sum of its tokens' log-probabilities.
 
     Args:
         model: of transformers.
@@ -51,7 +53,9 @@ class TextPupil:
         return cls(*load_pretrained(str(start or config.model), device))
 
     def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[list[TextDecision]]:
-        """Decisions of as many trajectories as the budget allows; those whose action is not known are left out.
+        """Decisions of as many trajectories as the budget allows.
+
+        Those whose action is not known are left out.
 
         Raises:
             ConfigError: the battles were recorded without their texts.

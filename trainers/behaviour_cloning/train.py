@@ -57,7 +57,9 @@ def clone(
     start: Path | None = None,
     report: Report = lambda _step, _steps, _numbers: None,
 ) -> Path:
-    """Train a pupil on battles; the folder of what it has become. Goes on where an interrupted call stopped.
+    """Train a pupil on battles; the folder of what it has become.
+
+    Goes on where an interrupted call stopped.
 
     Args:
         config: how.

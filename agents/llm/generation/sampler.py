@@ -1,10 +1,10 @@
-"""Drawing tokens: temperature, then top-k, then top-p, then an inverse-CDF draw from a uniform number given per row.
+"""Drawing of tokens: temperature, then top-k, then top-p, then an inverse-CDF draw.
 
-The vocabulary is long and an operation over it is what a step costs, so: one exponential pass serves both kinds of
-log-probability, the largest logits are found among the blocks that hold them, and nothing is sorted unless the nucleus
-really spans more than a few hundred tokens. Draws run over token ids in ascending order, not
-over probabilities in descending order: a rounding difference between two batches then moves the draw by no more than
-itself, while a swap of two nearly equal candidates in a sorted list would change the token.
+The draw takes a uniform number per row. The vocabulary is long and an operation over it is what a step costs, so: one
+exponential pass serves both kinds of log-probability, the largest logits are found among the blocks that hold them, and
+nothing is sorted unless the nucleus really spans more than a few hundred tokens. Draws run over token ids in ascending
+order, not over probabilities in descending order: a rounding difference between two batches then moves the draw by no
+more than itself, while a swap of two nearly equal candidates in a sorted list would change the token.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def uniforms(seed: int, n: int) -> np.ndarray:
 
 
 class Sampler:
-    """Samples tokens for a batch whose rows are sorted so that rows with equal `Sampling` are contiguous."""
+    """Sampler of tokens for a batch.
+
+    Rows are sorted so that those with equal `Sampling` are contiguous.
+    """
 
     def __init__(self, samplings: Sequence[Sampling]) -> None:
         self.groups: list[tuple[int, int, Sampling]] = []
@@ -77,7 +80,10 @@ def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, T
 
 
 def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`values.topk(k)` of (R, V), descending: of the blocks of V, only the k with the largest maxima can hold them."""
+    """`values.topk(k)` of (R, V), descending, computed by blocks.
+
+    Of the blocks of V, only the k with the largest maxima can hold the result.
+    """
     R, V = values.shape
     depth = 16 if V < 65536 else 32
     blocks = V // depth // 64 * 64  # block b holds the elements b, b + blocks, b + 2 blocks, ...
@@ -94,9 +100,10 @@ def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def nucleus_floor(weights: Tensor, top_p: float) -> Tensor:
-    """Smallest weight (R, 1) of the smallest leading set whose mass reaches top_p, from weights (R, k) that descend.
+    """Smallest weight (R, 1) of the smallest leading set whose mass reaches top_p.
 
-    The nucleus is every weight not below it: else the order in which equal ones are found would choose among them.
+    The weights (R, k) descend. The nucleus is every weight not below it: else the order in which equal ones are found
+    would choose among them.
     """
     before = weights.cumsum(-1, dtype=torch.float64) - weights
     size = (before < top_p).sum(-1, keepdim=True).clamp_min_(1)
@@ -104,7 +111,10 @@ def nucleus_floor(weights: Tensor, top_p: float) -> Tensor:
 
 
 def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
-    """Draw from the nucleus of (R, V): among a few leading tokens if they hold it, else down to its lowest one."""
+    """Draw from the nucleus of (R, V).
+
+    Among a few leading tokens if they hold the nucleus, else down to its lowest token.
+    """
     for k in NUCLEUS_GUESSES:
         if 8 * k <= probabilities.shape[-1]:
             values, candidates = largest(probabilities, k)
@@ -127,7 +137,7 @@ def kept_floor(probabilities: Tensor, top_p: float) -> Tensor:
 
 
 def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids (R,) drawn from unnormalised weights (R, k) float64 over candidate ids (R, k); their log-probabilities."""
+    """Ids (R,) drawn from weights (R, k) float64 over candidates (R, k); their log-probs."""
     candidates, order = candidates.sort(-1)
     weights = weights.gather(-1, order)
     cumulative = weights.cumsum(-1)
@@ -137,7 +147,10 @@ def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[T
 
 
 def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids (R,) drawn from unnormalised weights (R, V), first a block of the vocabulary, then a token of the block."""
+    """Ids (R,) drawn from unnormalised weights (R, V).
+
+    First a block of the vocabulary is drawn, then a token of the block.
+    """
     R, V = weights.shape
     blocks = -(-V // BLOCK)
     full_blocks = V // BLOCK
@@ -157,7 +170,10 @@ def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:
-    """The first place (R,) whose share of the cumulative weights (R, k) float64 exceeds the uniform number."""
+    """First index (R,) whose share of the cumulative weights exceeds the uniform number.
+
+    The weights are (R, k), float64.
+    """
     # dividing makes the last share exactly 1 > u, so that a place of weight 0 is never taken
     shares = cumulative / cumulative[:, -1:]
     index = torch.searchsorted(shares, uniform[:, None], right=True)[:, 0]

@@ -99,7 +99,10 @@ class Renderer:
         return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True))
 
     def end_tokens(self) -> set[int]:
-        """The tokenizer's end token, and the token with which the chat template closes an assistant's message."""
+        """The tokenizer's end token, and the token that closes an assistant's message.
+
+        The second is that of the chat template.
+        """
         tokens = {self.tokenizer.eos_token_id} - {None}
         if self.template:
             answer = f"{MARK}0{MARK}"
@@ -119,11 +122,12 @@ class Renderer:
         ], stand_ins
 
     def _neutralise(self, content: str, role: str, stand_ins: list[str]) -> str:
-        """Put a placeholder where the text spells a token, so that neither template nor tokenizer sees one.
+        """Put a placeholder where the text spells a token.
 
-        In an assistant's messages only control tokens are replaced: its template may look for marks such as
-        `</think>`, which are tokens without being control tokens. Where a mark appears only in the normalised
-        text, each letter that the normalisation changes is encoded alone, so that it joins with none.
+        Neither the template nor the tokenizer sees a token then. In an assistant's messages only control tokens are
+        replaced: its template may look for marks such as `</think>`, which are tokens without being control tokens.
+        Where a mark appears only in the normalised text, each letter that the normalisation changes is encoded alone,
+        so that it joins with none.
         """
         content = content.encode("utf-8", "replace").decode("utf-8").replace(MARK, "")
         matcher = self._control_token if role == "assistant" else self._any_token
@@ -142,7 +146,10 @@ class Renderer:
         return "".join(pieces)
 
     def _matcher(self, tokens: Iterable[str]) -> re.Pattern[str]:
-        """Matches any of the tokens, as it is and as it is normalised, the longest first; nothing if there are none."""
+        """Matches any of the tokens, as it is and as it is normalised, the longest first.
+
+        Nothing if there are none.
+        """
         spelt = {*tokens, *(self._normalise(token).strip("\u2581 ") for token in tokens)} - {""}
         longest_first = sorted(map(re.escape, spelt), key=len, reverse=True)
         return re.compile("|".join(longest_first) or r"(?!)")
@@ -189,7 +196,10 @@ class Renderer:
 
 
 def _normaliser(tokenizer: Any) -> Callable[[str], str]:
-    """Return what the tokenizer does with a text before it looks for tokens; SentencePiece's where it hides that."""
+    """Return the normaliser that a tokenizer applies to a text before it looks for tokens.
+
+    SentencePiece's where the tokenizer does not expose its own.
+    """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return lambda text: unicodedata.normalize("NFKC", text)

@@ -19,7 +19,9 @@ _NOTHING: tuple[Part, ...] = ()
 
 
 def load(source: str | Path) -> tuple[tuple[Task, ...], Problems]:
-    """Tasks with `filter`, `map` and `aggregate`, names of the family's parts; `task_id` names a task.
+    """Tasks with `filter`, `map` and `aggregate`, names of the family's parts.
+
+    `task_id` names a task.
 
     Raises:
         TaskError: no task can be used; see `palaver.envs.base.tasks.load_tasks` for the others.

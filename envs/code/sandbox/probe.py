@@ -26,7 +26,10 @@ class Ability:
 
 
 def probe() -> tuple[Ability, ...]:
-    """Start a worker in each way of confinement, best first; the first that works is what `auto` takes."""
+    """Start a worker in each way of confinement, best first.
+
+    The first that works is what `auto` takes.
+    """
     return tuple(_try(mode) for mode in view.MODES)
 
 

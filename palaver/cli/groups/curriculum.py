@@ -104,7 +104,10 @@ def ablate(
     out: Annotated[Path, typer.Option(help="Folder; the same command resumes.")],
     pairs: Pairs = None,
 ) -> None:
-    """Run a curriculum with several values of one key, at equal size and compute; gates are left out."""
+    """Run a curriculum with several values of one key, at equal size and compute.
+
+    Gates are left out.
+    """
     from palaver.benchmarks.curriculum import ablation, sweep
     from palaver.benchmarks.curriculum.read import changed
     from palaver.benchmarks.curriculum.workshop import ArenaBackend
@@ -162,7 +165,10 @@ def _grids(grids: Sequence[Grid]) -> None:
 
 
 def _plan(spec: Curriculum, forecast: Forecast | None) -> None:
-    """Print the plan: battles, rating games, and a rehearsal's estimate of decisions, steps and time."""
+    """Print the plan, and the estimate of a rehearsal.
+
+    The plan is battles and rating games; the estimate is of decisions, steps and time.
+    """
     from palaver.benchmarks.curriculum.rehearsal import plan
 
     _grids([plan(spec, forecast)])
