@@ -47,7 +47,9 @@ def make_policy(
 
 
 def model_source(name: str, demonstrations: str = "", from_scratch: bool = False) -> str:
-    """The folder or hub name of the model called `name`: `tiny` (which is built if it is not there), `hf:X` or `X`.
+    """Folder or hub name of the model called `name`: `tiny`, `hf:X` or `X`.
+
+    The tiny model is built if it does not exist yet.
 
     Args:
         name: of the model.

@@ -71,7 +71,10 @@ class EchoPolicy(ScriptedPolicy):
 
 
 class HumanPolicy:
-    """Asks a person in the terminal. Shows what is new since the last question to the same agent."""
+    """Policy of a person in the terminal.
+
+    Shows what is new since the last question to the same agent.
+    """
 
     name = "human"
 

@@ -54,7 +54,10 @@ class Answer:
 
 @runtime_checkable
 class Chat(Protocol):
-    """Answers questions. `name` goes with `revision` into cache keys: together they name the model's weights."""
+    """Answers questions.
+
+    `name` goes with `revision` into cache keys: together they name the model's weights.
+    """
 
     name: str
     revision: str

@@ -1,4 +1,4 @@
-"""Control tokens: how chat templates mark turns, roles, tools and ends, and where a text spells such a mark.
+"""Control tokens of chat templates: marks of turns, roles, tools and ends, found in texts.
 
 A server's tokenizer is not known here, so a text is searched for the marks of all known families: ChatML, Llama 2 to
 4, Mistral, Gemma, Phi, Zephyr, Command R, DeepSeek, Qwen, GLM, GPT-OSS (harmony), Granite, EXAONE, MiniMax, T5, BERT.
@@ -43,7 +43,10 @@ _LITERAL = re.compile(r"<<?[^<>\s'\"{}]{1,60}>>?|\[[^\[\]\s'\"{}]{1,60}\]")
 
 
 def fold(text: str) -> tuple[str, Sequence[int]]:
-    """The text as a tokenizer that normalises may read it, and for each of its characters the place it comes from."""
+    """Text as a tokenizer that normalises may read it, and the origin of each character.
+
+    The origin is an index into the given text.
+    """
     if text.isascii():
         return text, range(len(text))
     folded = [_fold(character) for character in text]
@@ -56,12 +59,18 @@ def is_control(token: str) -> bool:
 
 
 def is_own(token: str) -> bool:
-    """Return whether a token marks thoughts or tool calls within an answer, where a template looks for it."""
+    """Return whether a token marks thoughts or tool calls within an answer.
+
+    A template looks for such a token in earlier answers.
+    """
     return _OWN.fullmatch(token) is not None
 
 
 def literals(template: str) -> Iterator[str]:
-    """The marks that occur literally in the source of a chat template, tokens or not: Llama 2's `[INST]` is none."""
+    """Marks that occur literally in the source of a chat template, whether tokens or not.
+
+    Llama 2's `[INST]`, for example, is not a token.
+    """
     return (match.group() for match in _LITERAL.finditer(template) if is_control(match.group()))
 
 

@@ -1,6 +1,7 @@
-"""Rewards by name: `judge:SPEC` queries a language model, `rm:PATH` a reward model. Models load on first use.
+"""Rewards by name: `judge:SPEC` queries a language model, `rm:PATH` a reward model.
 
-A name that cannot be right is refused at once; models are loaded by `ready`, or when the first case is scored.
+Models load on first use. A name that cannot be right is refused at once; models are loaded by `ready`, or when the
+first case is scored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The memory of turns: a causal transformer with a window, for whole battles at once or for one more turn of many.
+"""Memory of turns: a causal transformer with a window.
 
-Pre-norm blocks (Xiong et al., On Layer Normalization in the Transformer Architecture, 2020) with RMS norms (Zhang and
-Sennrich, 2019), rotary positions (Su et al., RoFormer, 2021) and a sliding window (Beltagy et al., Longformer, 2020).
+It runs over whole battles at once, or over one more turn of many battles. Pre-norm blocks (Xiong et al., On Layer
+Normalization in the Transformer Architecture, 2020) with RMS norms (Zhang and Sennrich, 2019), rotary positions (Su et
+al., RoFormer, 2021) and a sliding window (Beltagy et al., Longformer, 2020).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ BASE = 1000.0  # of the rotation's wavelengths: battles are some hundred turns l
 
 
 class Recall:
-    """Memory of one battle: keys and values of its last W turns in every layer, oldest overwritten.
+    """Memory of one battle: keys and values of its last W turns in every layer.
+
+    The oldest turn is overwritten.
 
     Attributes:
         held: (2, L, W, E), the place of a turn is its number modulo W.
@@ -72,7 +75,10 @@ class AttentionBlock(nn.Module):
         return query, key.flatten(-2), value
 
     def finish(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor, seen: Tensor) -> Tensor:
-        """The block's output (B, S, E), given keys and values (B, T, E) and who sees whom, (B or 1, 1, S, T)."""
+        """Output (B, S, E) of the block, given keys and values (B, T, E) and a mask.
+
+        The mask, (B or 1, 1, S, T), is True where a turn attends to another.
+        """
         key, value = (tensor.view(*tensor.shape[:-1], self.heads, -1).transpose(1, 2) for tensor in (key, value))
         looked = F.scaled_dot_product_attention(query.transpose(1, 2), key, value, attn_mask=seen)
         x = x + self.found(looked.transpose(1, 2).flatten(-2))
@@ -101,7 +107,10 @@ class TurnMemory(nn.Module):
         return hidden
 
     def follow(self, x: Tensor, recalls: Sequence[Recall]) -> Tensor:
-        """One more turn (B, E) of B battles, which their recalls take up; as `forward` up to rounding."""
+        """Add one more turn (B, E) of B battles; their recalls are updated.
+
+        As `forward` up to rounding.
+        """
         turns = torch.tensor([recall.turns for recall in recalls], device=x.device)
         window = min(int(turns.max()) + 1, self.size.window)
         held = torch.stack([recall.held[:, :, :window] for recall in recalls]).to(x.device)  # (B, 2, L, T, E)

@@ -74,7 +74,9 @@ class BattleNet(nn.Module):
         self._begin()
 
     def forward(self, words: Tensor, numbers: Tensor, places: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Scores (B, S, 14) of all slots, legal or not, and values (B, S, Q) of whole battles from their first turn.
+        """Scores (B, S, 14) of all slots and values (B, S, Q) of whole battles.
+
+        Battles are given from their first turn; illegal slots have scores too.
 
         Args:
             words: (B, S, 135) ids.
@@ -85,7 +87,9 @@ class BattleNet(nn.Module):
         return self._answer(self.memory(turn), keys)
 
     def follow(self, words: Tensor, numbers: Tensor, recalls: Sequence[Recall]) -> tuple[Tensor, Tensor]:
-        """Scores (B, 14) and values (B, Q) of one more turn of B battles, which their recalls take up.
+        """Scores (B, 14) and values (B, Q) of one more turn of B battles.
+
+        The recalls of the battles are updated with the turn.
 
         Args:
             words: (B, 135) ids.
@@ -97,9 +101,10 @@ class BattleNet(nn.Module):
 
     @torch.no_grad()
     def _begin(self) -> None:
-        """Weights that keep the spread of what passes (He et al., Delving Deep into Rectifiers, 2015).
+        """Draw weights that preserve the variance of activations (He et al., 2015).
 
-        torch's own draw shrinks it in every layer, until all turns look alike to the value and it stays at its mean.
+        K. He et al., Delving Deep into Rectifiers. torch's own draw shrinks it in every layer, until all turns look
+        alike to the value and it stays at its mean.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

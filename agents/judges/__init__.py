@@ -1,1 +1,4 @@
-"""Language models that judge: rubrics, prompts in which nothing judged can give orders, verdicts read with care."""
+"""Language models that judge: rubrics, prompts, and parsing of verdicts.
+
+Judged texts are fenced, so that they cannot give orders to the judge.
+"""

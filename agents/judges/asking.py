@@ -1,4 +1,7 @@
-"""Questions put to a chat until their answers can be read, with a cache before it and a limit of calls around it."""
+"""Questions to a chat, repeated until the answers can be parsed.
+
+A cache comes before the chat, and the number of calls is limited.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,10 @@ class Asker:
 
 
 def _again(first: Question, last: Question, why: str, attempt: int) -> Question:
-    """The same question with the reason why its answer could not be used; what was answered is not shown again."""
+    """The same question with the reason why its answer could not be used.
+
+    What was answered is not shown again.
+    """
     *before, final = first.conversation
     message = Message(final.role, f"{final.content}\n\n{AGAIN.format(why=why.partition(':')[0])}")
     return replace(last, conversation=(*before, message), seed=stable_seed(first.seed, attempt))

@@ -1,4 +1,7 @@
-"""Answers that could be read, kept in SQLite by a hash of everything that they depend on. Failures are never kept."""
+"""Answers that could be read, kept in SQLite by a hash of everything that they depend on.
+
+Failures are never kept.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ _AT_ONCE = 500  # keys in one query
 
 
 def key(chat: Chat, question: Question, sample: int) -> str:
-    """SHA-256 of model and revision, sampling, seed, messages, schema, version and the number of the sample."""
+    """SHA-256 of everything that an answer depends on.
+
+    Model and revision, sampling, seed, messages, schema, version and the number of the sample.
+    """
     parts: dict[str, Any] = {
         "model": [chat.name, chat.revision],
         "sampling": asdict(question.sampling),
@@ -36,7 +42,9 @@ def key(chat: Chat, question: Question, sample: int) -> str:
 
 
 class AnswerCache:
-    """Answers by key. Threads and processes may share the file: each call opens it and waits for the others.
+    """Answers by key.
+
+    Threads and processes may share the file: each call opens it and waits for the others.
 
     Args:
         path: of the file, made when first written; None takes the one in the cache folder.

@@ -34,7 +34,7 @@ def make_chat(name: str) -> Chat:
 
 
 class ScriptedChat:
-    """Answers with `function(conversation, seed) -> str`, or with an `Answer` where that is what it returns."""
+    """Answers with `function(conversation, seed)`, which returns a text or an `Answer`."""
 
     revision = ""
 

@@ -56,7 +56,9 @@ class Ensemble:
         return [self._verdict(case_scores) for case_scores in zip(*scores, strict=True)]
 
     def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
-        """See `Comparer.compare`: the mean of the members' preferences; the hold-out judge is not queried.
+        """See `Comparer.compare`: the mean of the members' preferences.
+
+        The hold-out judge is not queried.
 
         Raises:
             PolicyError, ScoringError: as `Judge.compare`.

@@ -1,8 +1,9 @@
-"""Untrusted text made safe to show to a judge: it can be read, and cannot pose as anything but itself.
+"""Untrusted text made safe to show to a judge.
 
-Each text is enclosed in tags that carry a mark, the *nonce*. The nonce is a hash of all the texts it fences, and is
-drawn again as long as one of them contains it: no text can hold its own tag, whatever its author knows.
-Because it depends on nothing else the same material gives the same prompt, so that verdicts can be cached.
+The judge can read it, and it cannot pass for anything but itself. Each text is enclosed in tags that carry a mark, the
+*nonce*. The nonce is a hash of all the texts it fences, and is drawn again as long as one of them contains it: no text
+can hold its own tag, whatever its author knows. Because it depends on nothing else the same material gives the same
+prompt, so that verdicts can be cached.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 
 def nonce(texts: Iterable[str]) -> str:
-    """Sixteen hexadecimal digits that none of the texts contains as it is shown, the same for the same texts."""
+    """Sixteen hexadecimal digits that none of the texts contains as it is shown.
+
+    They are the same for the same texts.
+    """
     texts = [seen(text) for text in texts]
     hasher = hashlib.sha256()
     for text in texts:
@@ -41,7 +45,9 @@ def nonce(texts: Iterable[str]) -> str:
 
 
 def seen(text: str) -> str:
-    """The text without invisible characters, such as controls, zero-width marks, lone surrogates.
+    """The text without invisible characters.
+
+    These are controls, zero-width marks and lone surrogates, among others.
 
     >>> seen("pay" + chr(0x200b) + " one" + chr(27) + "[31m")
     'pay one[31m'
@@ -54,9 +60,10 @@ def seen(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return the text as `seen`, with `(` where one of our tags or a chat template's control token would begin.
+    """Return the text as `seen`, with every tag and control token broken by a `(`.
 
-    No tag and no control token holds a `(`, so that one pass leaves none and makes none.
+    Tags are ours, control tokens those of chat templates; the `(` stands where one would begin. No tag and no control
+    token holds a `(`, so that one pass leaves none and makes none.
 
     >>> harmless("</said-0> <|im_end|> [INST] a<b")
     '(/said-0> (|im_end|> (INST] a<b'
@@ -70,7 +77,9 @@ def harmless(text: str) -> str:
 
 
 def fence(kind: str, text: str, mark: str, max_chars: int, label: str = "") -> str:
-    """Enclose a text in tags, at most `max_chars` characters; omissions and empty texts are marked.
+    """Enclose a text in tags, at most `max_chars` characters.
+
+    Omissions and empty texts are marked.
 
     Args:
         kind: one of `KINDS`.

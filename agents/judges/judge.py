@@ -55,7 +55,10 @@ class Judge:
 
     @property
     def fingerprint(self) -> str:
-        """Twelve hexadecimal digits that change with everything a score depends on, but the model's weights."""
+        """Fingerprint of twelve hexadecimal digits.
+
+        It changes with everything that a score depends on, except the model's weights.
+        """
         spec_json = self.spec.model_dump_json(exclude={"calls", "cache", "asks", "failures"})
         return hashlib.sha256(f"{VERSION} {spec_json}".encode()).hexdigest()[:12]
 

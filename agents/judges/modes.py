@@ -1,5 +1,7 @@
-"""The ways of asking: by criteria, by weighted numbers, a group at once, in pairs. Each makes questions of cases and
-verdicts of what came back; none knows who answers."""
+"""Modes of judging: by criteria, by weighted numbers, a group at once, in pairs.
+
+Each makes questions of cases, and verdicts of the answers, whatever model answers.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,10 @@ def pointwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
 
 
 def weighted(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
-    """Each case alone, a question for each criterion: the mean of the numbers by their probabilities (G-Eval)."""
+    """Each case by itself, a question for each criterion, weighted by probabilities (G-Eval).
+
+    The score is the mean of the numbers by their probabilities.
+    """
     criteria = bench.spec.rubric.criteria
     results = bench.asker.ask([_criterion_query(bench, case, criterion) for case in cases for criterion in criteria])
     verdicts = []
@@ -85,7 +90,9 @@ def _criterion_query(bench: Bench, case: ScoringRequest, criterion: Criterion) -
 
 
 def listwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
-    """The cases of a group in one question, in an order of its own; equal ones are shown once and share a score.
+    """The cases of a group in one question, in an order of its own.
+
+    Equal ones are shown once and share a score.
 
     Raises:
         ConfigError: more different cases in a group than can be distinguished at once.
@@ -129,7 +136,10 @@ def _list(bench: Bench, cases: Sequence[ScoringRequest]) -> JudgeQuery[list[tupl
 
 
 def pairwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
-    """The mean probability of each case to be better than another of its group, over all others, in both orders."""
+    """Mean probability of each case to be better than another of its group.
+
+    The mean is over all others, in both orders.
+    """
     matches = [match for indices in _groups(cases) for match in itertools.combinations(indices, 2)]
     preferences = prefer(bench, [(cases[first], cases[second]) for first, second in matches])
     wins: dict[int, list[Preference]] = defaultdict(list)

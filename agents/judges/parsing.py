@@ -1,4 +1,7 @@
-"""Verdicts read from a judge's answer: the last JSON object in it, and nothing that is not on the menu."""
+"""Verdicts parsed from a judge's answer.
+
+The last JSON object of the answer is read, and nothing but the allowed choices is accepted.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ class UnreadError(Exception):
 
 
 def last_object(text: str) -> dict[str, Any]:
-    """The last JSON object of a text that is in no other one; a model may think aloud before it, in objects too.
+    """The last JSON object of a text that is in no other one.
+
+    A model may think aloud before it, in objects too.
 
     Raises:
         UnreadError: there is none.
@@ -61,7 +66,9 @@ def _no_number(name: str) -> float:
 
 
 def choices(text: str, rubric: JudgeRubric) -> tuple[dict[str, float], str]:
-    """Criterion -> value from 0 to 1, and the reasons, from an answer in the form of `prompts.choices_schema`.
+    """Criterion -> value from 0 to 1, and the reasons, from an answer.
+
+    The answer has the form of `prompts.choices_schema`.
 
     Raises:
         UnreadError: a criterion is missing or unknown, or a choice is none of its choices.
@@ -113,8 +120,10 @@ def better(text: str) -> tuple[float, str]:
 
 
 def weighted(top: Sequence[Mapping[str, float]], n: int, least: float = 0.5, places: int = 4) -> float:
-    """sum_s s p(s) / sum_s p(s) over the scores s = 1..n, from the log-probabilities of likely tokens (G-Eval,
-    arXiv 2303.16634, section 2); read at the first place where the scores have `least` of the probability together.
+    """Expected score sum_s s p(s) / sum_s p(s) over s = 1..n (G-Eval).
+
+    p(s) are of the log-probabilities of likely tokens (arXiv 2303.16634, section 2), at the first place where the
+    scores have `least` of the probability together.
 
     Args:
         top: for each answered token, likely tokens with their log-probabilities.

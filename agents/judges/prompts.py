@@ -53,7 +53,10 @@ class JudgeMaterial:
     reference: str = ""
 
     def fill(self, criteria: str, form: str, max_chars: int) -> Conversation:
-        """The conversation to be answered, with every text of the material fenced and cut at `max_chars` characters."""
+        """The conversation to be answered, with every text of the material fenced.
+
+        Texts are cut at `max_chars` characters.
+        """
         answers = [(id, agent, text) for id, texts in self.answers.items() for agent, text in texts.items()]
         mark = nonce([*self.observations.values(), self.reference, *(text for _, _, text in answers)])
         observations = [

@@ -83,7 +83,10 @@ class JudgeRubric(BaseModel):
         return self
 
     def mean(self, values: Mapping[str, float]) -> float:
-        """sum_c w_c v_c / sum_c w_c over the criteria c, where v_c is 0 for the worst choice and 1 for the best."""
+        """Weighted mean sum_c w_c v_c / sum_c w_c over the criteria c.
+
+        v_c is 0 for the worst choice and 1 for the best.
+        """
         weights = math.fsum(criterion.weight for criterion in self.criteria)
         return math.fsum(criterion.weight * values[criterion.name] for criterion in self.criteria) / weights
 

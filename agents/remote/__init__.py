@@ -1,1 +1,4 @@
-"""Models behind an HTTP server that speaks OpenAI's protocol: questions, limits, budgets, and a policy."""
+"""Models behind an HTTP server that speaks OpenAI's protocol.
+
+Questions, limits, budgets, and a policy.
+"""

@@ -1,4 +1,7 @@
-"""A budget that parallel calls cannot overrun: each reserves its worst case before it is sent and settles after."""
+"""A budget that parallel calls cannot exceed.
+
+Each reserves its worst case before it is sent and settles after.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,9 @@ class Budget:
         self._pid = os.getpid()
 
     async def reserve(self, worst: Cost) -> None:
-        """Put the worst case aside, waiting for calls under way to settle if there is room only without theirs.
+        """Reserve the worst case of a call.
+
+        If there is only room without the calls under way, wait until they settle.
 
         Raises:
             CallError: there is no room even without them.
@@ -94,7 +99,9 @@ class Budget:
 
 @functools.cache
 def purse() -> Budget:
-    """Of this process, for all remote calls together: `PALAVER_DOLLARS` and `PALAVER_TOKENS`, without end if not set.
+    """The budget of this process, for all remote calls together.
+
+    `PALAVER_DOLLARS` and `PALAVER_TOKENS`, unlimited if not set.
 
     Raises:
         ConfigError: one of them is no number of 0 or more.

@@ -1,4 +1,7 @@
-"""Questions to a server with OpenAI's protocol: many at once, each with retries, within a budget and a deadline."""
+"""Questions to a server with OpenAI's protocol, many at once.
+
+Each has retries, within a budget and a deadline.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,10 @@ class RemoteChat:
         ]
 
     async def _gather(self, tasks: Sequence[asyncio.Task[Answer]], hasty: bool) -> str:
-        """Wait for all, or for the first failure, or for the deadline; returns what became of those not done."""
+        """Wait for all, or for the first failure, or for the deadline.
+
+        Returns what became of those not done.
+        """
         waiting = set(tasks)
         until = asyncio.get_running_loop().time() + self.options.deadline
         while waiting:

@@ -65,7 +65,9 @@ def _server_message(error: openai.APIStatusError) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds to wait by a reply's headers: `retry-after-ms`, or `Retry-After` in seconds or as a date; None if none.
+    """Seconds to wait according to a reply's headers; None if they have none.
+
+    The headers are `retry-after-ms`, or `Retry-After` in seconds or as a date.
 
     Args:
         headers: names in small letters, or in any where the mapping does not mind.

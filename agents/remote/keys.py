@@ -12,7 +12,9 @@ SHORTEST = 8  # a shorter key is no secret, and replacing it everywhere would ga
 
 
 class SecretKey:
-    """A key that does not show itself: neither printed nor pickled, it is read again where it is unpickled.
+    """A key that is neither printed nor pickled.
+
+    It is read again where it is unpickled.
 
     Args:
         variable: of the environment that holds it.
@@ -37,7 +39,7 @@ class SecretKey:
         self._text = "" if open_way else text
 
     def reveal(self) -> str:
-        """The key itself; a word that is no secret where there is none, because the client insists on one."""
+        """The key; without one a placeholder, because the client requires a key."""
         return self._text or "none"
 
     def redact(self, text: str) -> str:

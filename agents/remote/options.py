@@ -50,9 +50,9 @@ class Options(BaseModel):
 
 
 def read_name(name: str) -> tuple[str, str, Options]:
-    """Model, base URL ("" for the client's own default) and options of `openai:MODEL[@URL][?OPTIONS]`.
+    """Parse `openai:MODEL[@URL][?OPTIONS]` as model, base URL and options.
 
-    Without a URL that of `OPENAI_BASE_URL` is taken.
+    "" is the client's own default URL. Without a URL that of `OPENAI_BASE_URL` is taken.
 
     Raises:
         PolicyError: it is not written so.
@@ -84,7 +84,9 @@ def checked(url: str) -> str:
 
 
 def read_options(query: str) -> Options:
-    """Options from `name=value&name=value`; `price=0.15/0.6` is dollars for a million tokens read / written.
+    """Options from `name=value&name=value`.
+
+    `price=0.15/0.6` is dollars for a million tokens read / written.
 
     Raises:
         PolicyError: an unknown option, or a value that does not fit.

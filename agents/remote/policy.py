@@ -22,7 +22,9 @@ class RemotePolicy:
         self.name = name or chat.name
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
-        """One list per request, one completion per seed; all are sent at once, as the chat's limits allow.
+        """One list per request, one completion per seed.
+
+        All are sent at once, as the chat's limits allow.
 
         Raises:
             PolicyError: the server did not answer one of them, or the budget or the deadline ended.

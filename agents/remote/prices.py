@@ -29,13 +29,18 @@ class Price(BaseModel):
     completion: float = Field(0.0, ge=0, allow_inf_nan=False)
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> Cost:
-        """Of one call: dollars = (prompt tokens x prompt price + completion tokens x completion price) / 10^6."""
+        """Dollars of one call.
+
+        (prompt tokens x prompt price + completion tokens x completion price) / 10^6.
+        """
         dollars = (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
         return Cost(prompt_tokens, completion_tokens, dollars, 1)
 
 
 def read_prices(path: Path | str) -> dict[str, Price]:
-    """Model -> price from a YAML or JSON file such as `{some-model: {prompt: 0.15, completion: 0.6}}`.
+    """Read model -> price from a YAML or JSON file.
+
+    As `{some-model: {prompt: 0.15, completion: 0.6}}`.
 
     Raises:
         ConfigError: it cannot be read, or holds something else.

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions on the wire: a question as the body of a request, a reply as an answer."""
+"""OpenAI's chat completions: requests from questions, answers from replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reward models in folders: the ordinary format of transformers, and how the model was trained to read."""
+"""Reward models in folders, in the ordinary format of transformers.
+
+A file records how the model was trained to read.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,9 @@ def wrap(model: Any, tokenizer: Any, chat: str, reading: InputFormat | None, nam
 
 
 def fresh(source: str, device: str, chat: str, max_tokens: int, seed: int) -> RewardModel:
-    """The trunk of a language model under a head drawn from `seed`; of a reward model with its own head.
+    """The trunk of a language model under a head drawn from `seed`.
+
+    Of a reward model with its own head.
 
     Args:
         source: a folder or a name on the hub.

@@ -20,7 +20,9 @@ Ids = tuple[int, ...]
 
 
 class RewardModel:
-    """Scores joint actions; see `palaver.scoring.Reward`. Scores are logits: only their differences mean something.
+    """Scores joint actions; see `palaver.scoring.Reward`.
+
+    Scores are logits: only their differences mean something.
 
     Args:
         model: of transformers, with one output, in evaluation mode.

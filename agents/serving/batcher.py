@@ -1,4 +1,7 @@
-"""Requests that come at about the same time are answered together, in one batch of the policies."""
+"""Batching of requests that come at about the same time.
+
+They are answered together, in one batch of the policies.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ class Batcher:
                     future.set_result(answer)
 
     async def _answers(self, batch: Sequence[_Item]) -> list[list[Completion] | BaseException]:
-        """Of each item; one that cannot be answered must not cost the others theirs, so then each is queried alone."""
+        """Answers of each item.
+
+        If one item cannot be answered, each is queried alone, so that the others are answered.
+        """
         queries = [(policy, request) for policy, request, _ in batch]
         (result,) = await asyncio.gather(self.in_worker(act_batched, queries), return_exceptions=True)
         if not isinstance(result, BaseException):

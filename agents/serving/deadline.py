@@ -1,4 +1,7 @@
-"""HTTP/1.1 of uvicorn with a deadline for the head of a request, which uvicorn itself does not have."""
+"""HTTP/1.1 of uvicorn with a deadline for the head of a request.
+
+uvicorn itself has none.
+"""
 
 from __future__ import annotations
 

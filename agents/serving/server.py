@@ -36,7 +36,10 @@ def url(listening: socket.socket) -> str:
 
 
 def run(app: Starlette, listening: socket.socket) -> None:
-    """Serve until Ctrl-C, which is raised as KeyboardInterrupt after requests under way have had their grace."""
+    """Serve until Ctrl-C.
+
+    It is raised as KeyboardInterrupt after the grace period of requests under way.
+    """
     _server(app).run([listening])
 
 

@@ -11,7 +11,7 @@ from palaver.core import Completion
 
 
 def token_logprobs(policy: Policy, completions: Sequence[Completion], top: int) -> list[list[dict[str, Any]] | None]:
-    """For each completion and each token of its text, its log-probability and the likeliest ones in its place.
+    """Log-probability and likeliest tokens at each token of each completion's text.
 
     They are those of the model's softmax at temperature 1. A token that spells nothing, as the end token, is left out.
 

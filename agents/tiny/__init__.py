@@ -1,4 +1,7 @@
-"""The built-in tiny model: shipped for our own generators, taught and cached for others, never downloaded."""
+"""The built-in tiny model, never downloaded.
+
+It is shipped for our own generators, trained and cached for others.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ def ensure(
     seed: int = 0,
     from_scratch: bool = False,
 ) -> Path:
-    """The folder of the tiny model that has learned these texts; see `palaver.agents.tiny.build.ensure`."""
+    """The folder of the tiny model that has learned these texts.
+
+    See `palaver.agents.tiny.build.ensure`.
+    """
     from palaver.agents.tiny import build
 
     return build.ensure(demonstrations, cache=cache, progress=progress, seed=seed, from_scratch=from_scratch)

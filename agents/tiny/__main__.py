@@ -1,4 +1,7 @@
-"""Build a tiny model and print its examination: `python -m palaver.agents.tiny MODULE:FUNCTION [--seed N]`."""
+"""Build a tiny model and print its examination.
+
+`python -m palaver.agents.tiny MODULE:FUNCTION [--seed N]`.
+"""
 
 from __future__ import annotations
 

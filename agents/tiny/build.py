@@ -40,7 +40,7 @@ def ensure(
     recipe: Recipe | None = None,
     from_scratch: bool = False,
 ) -> Path:
-    """The folder of the tiny model for these demonstrations, in the ordinary format of transformers.
+    """Folder of the tiny model for these demonstrations, in the format of transformers.
 
     The shipped one where its texts, recipe and seed are the wanted ones. Otherwise one from the cache, trained where it
     is not there yet, or where a file of it is damaged. Nothing is downloaded.
@@ -74,14 +74,19 @@ def ensure(
 
 
 def folder_stem(demonstrations: str) -> str:
-    """The name of a generator's model without its key: `matrix` of `palaver.envs.matrix.corpus:demonstrations`."""
+    """Name of a generator's model without its key.
+
+    `matrix` for `palaver.envs.matrix.corpus:demonstrations`.
+    """
     module, _, function = demonstrations.partition(":")
     stem = module.removeprefix("palaver.").removeprefix("envs.").removesuffix(".corpus").replace(".", "-")
     return stem if function == "demonstrations" else f"{stem}-{function}"
 
 
 def suited(generate: Generator) -> Recipe:
-    """The usual recipe with the changes that the generator's module names in a mapping `TINY`, as `{"steps": 200}`.
+    """The usual recipe with the changes in the generator's module.
+
+    They are a mapping `TINY`, as `{"steps": 200}`.
 
     Raises:
         PolicyError: a recipe has no such field.
@@ -140,7 +145,10 @@ def _build(folder: Path, generate: Generator, name: str, recipe: Recipe, seed: i
 
 
 def _fresh(generate: Generator, seed: int) -> list[Demonstration]:
-    """One demonstration for each of `PROMPTS` prompts, or as many as the generator has in four times that number."""
+    """One demonstration for each of `PROMPTS` prompts.
+
+    Fewer if the generator has fewer prompts in four times that number.
+    """
     first: dict[Conversation, str] = {}
     for conversation, answer in generate(4 * PROMPTS, seed):
         first.setdefault(conversation, answer)

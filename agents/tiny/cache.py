@@ -28,7 +28,9 @@ def is_whole(folder: Path) -> bool:
 
 
 def fingerprint(folder: Path) -> str:
-    """One hash of a whole model: of the names and hashes of its files, the tokenizer's and the examination's included.
+    """Hash of a whole model.
+
+    It covers names and hashes of all files, the tokenizer's and the examination's included.
 
     Raises:
         OSError, ValueError, KeyError: it has no sound manifest.

@@ -113,7 +113,10 @@ def _prompt(conversation: Conversation) -> str:
 
 
 def _topic_words(known: Sequence[Demonstration]) -> set[str]:
-    """Words of four letters or more that answers take from their own prompt and that most other prompts lack."""
+    """Words of answers that come from their own prompt and that most other prompts lack.
+
+    Words have four letters or more.
+    """
     in_prompts, in_answers, taken = Counter[str](), Counter[str](), Counter[str]()
     for conversation, answer in known:
         prompt_words = set(letter_runs(_prompt(conversation)))

@@ -18,7 +18,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose update is made nearly orthogonal (K. Jordan et al., 2024), for matrices (m, n).
+    """Momentum with nearly orthogonal updates (K. Jordan et al., 2024), for matrices (m, n).
 
     B <- mu B + (1 - mu) G;  U = orthogonal((1 - mu) G + mu B);  W <- W - lr sqrt(max(1, m / n)) U
 
@@ -45,9 +45,10 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """Singular values of (m, n) brought near 1, vectors kept: five quintic Newton-Schulz steps on X / |X|.
+    """(m, n) with singular values brought near 1 and the same singular vectors.
 
-    X <- a X + (b X X' + c (X X')^2) X. The result's singular values lie in about 0.7 to 1.2.
+    Five quintic Newton-Schulz steps on X / |X|. X <- a X + (b X X' + c (X X')^2) X. The result's singular values lie in
+    about 0.7 to 1.2.
     """
     a, b, c = COEFFICIENTS
     tall = matrix.shape[0] > matrix.shape[1]

@@ -1,4 +1,7 @@
-"""A byte-level BPE tokenizer made from a generator's texts: one token per word there, pieces and bytes for the rest."""
+"""A byte-level BPE tokenizer made from a generator's texts.
+
+Their words are one token each; other text is pieces and bytes.
+"""
 
 from __future__ import annotations
 

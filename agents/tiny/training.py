@@ -1,4 +1,7 @@
-"""Imitation from scratch: the same texts, recipe and seed give the same weights, bit for bit, on one machine."""
+"""Imitation from scratch.
+
+The same texts, recipe and seed give the same weights, bit for bit, on one machine.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig
 from palaver.benchmarks.scenarios import play
 from palaver.benchmarks.scenarios import spec as scenarios
-from palaver.benchmarks.scenarios.spec import Draw
+from palaver.benchmarks.scenarios.spec import SamplingSection
 from palaver.core import ConfigError, Sampling
 from palaver.registry import spec
 from palaver.text import one_line
@@ -45,7 +45,7 @@ class BoardEntry(Section):
     keywords: dict[str, Any] = Field({})
     n: int = Field(32, ge=0)
     samples: int = Field(1, ge=1)
-    sampling: Draw = Draw()
+    sampling: SamplingSection = SamplingSection()
     rows: dict[Kind, str]
     missing: dict[Kind, str] = Field({})
 

@@ -1,8 +1,8 @@
 """Speed of a training step: ours on named settings, a peer's, and the machine's limit.
 
-Every measurement is a fresh process with the same number of threads; they alternate (ours, theirs, ours, theirs ...)
-and medians are reported, so that other load on the machine affects both. A peer that cannot batch prompts takes one
-prompt a step; so all results are per prompt. `docs/benchmarks.md` has results and their interpretation.
+Every measurement is a fresh process with the same number of threads. Ours and the peer's alternate and medians are
+reported, so that other load on the machine affects both. Results are per prompt, since a peer that cannot batch prompts
+trains on one prompt a step. `docs/benchmarks.md` has results and their interpretation.
 """
 
 from __future__ import annotations
@@ -20,17 +20,28 @@ from palaver.benchmarks.performance.training.view import show
 from palaver.core import ConfigError
 from palaver.utils.provenance import provenance
 
-MEMORY_STEPS = 2
+MEMORY_STEPS = 2  # of a process that measures memory instead of time
 PEER_STEPS = 4  # a peer's step is one prompt, so few are enough
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StepBenchmark:
-    """Settings of the benchmark: every model setting with every number of prompts, `repeats` times."""
+    """Settings of the benchmark: every model shape with every number of prompts, `repeats` times.
 
-    settings: tuple[ModelShape, ...]
+    Attributes:
+        shapes: model shapes.
+        prompts: numbers of prompts a step, B.
+        repeats: processes per measurement.
+        steps: timed steps in each.
+        threads: threads of torch.
+        device: `cpu`, `cuda`, ...
+        peer: the library to compare with; None measures ours only.
+        memory: measure the peak memory of an update too, in processes of their own.
+    """
+
+    shapes: tuple[ModelShape, ...]
     prompts: tuple[int, ...]
     repeats: int
     steps: int
@@ -50,7 +61,7 @@ def run(
     peer_python: str | None,
     peer_script: str | None,
     as_json: bool,
-    log: Say = lambda _: None,
+    log: Log = lambda _: None,
 ) -> None:
     """Measure and print.
 
@@ -58,91 +69,100 @@ def run(
         settings: names, see `palaver.benchmarks.performance.training.settings`.
         prompts: numbers of prompts a step, B.
         repeats: processes per measurement; the median is reported.
-        steps: counted steps in each.
-        threads: of torch.
+        steps: timed steps in each.
+        threads: threads of torch.
         device: `cpu`, `cuda`, ...
-        peer_python: the Python that has the peer; None: ours alone.
+        peer_python: Python interpreter with the peer installed; None measures ours only.
         peer_script: the peer's benchmark script.
         as_json: print the report as JSON instead of tables.
         log: called with a line before each measurement.
 
     Raises:
         ConfigError: an unknown setting, a number below 1, only one of the peer's two paths, or a missing file.
-        BenchmarkError: a measuring process failed.
+        TrainingBenchmarkError: a measuring process failed.
     """
-    numbers = {"prompts": min(prompts, default=0), "repeats": repeats, "steps": steps, "threads": threads}
-    for name, value in numbers.items():
+    counts = {"prompts": min(prompts, default=0), "repeats": repeats, "steps": steps, "threads": threads}
+    for name, value in counts.items():
         if value < 1:
             raise ConfigError(f"{name} must be 1 or more, got {value}")
     if (peer_python is None) != (peer_script is None):
         raise ConfigError("the peer needs both --peer-python and --peer-script")
     peer = Peer(peer_python, peer_script) if peer_python and peer_script else None
-    chosen = tuple(setting(name) for name in dict.fromkeys(settings))
-    if not chosen:
+    shapes = tuple(setting(name) for name in dict.fromkeys(settings))
+    if not shapes:
         raise ConfigError("name at least one setting")
-    report = measure(StepBenchmark(chosen, tuple(dict.fromkeys(prompts)), repeats, steps, threads, device, peer), log)
+    benchmark = StepBenchmark(shapes, tuple(dict.fromkeys(prompts)), repeats, steps, threads, device, peer)
+    report = measure(benchmark, log)
     if as_json:
         print(json.dumps(report, indent=2))
     else:
         show(report)
 
 
-def measure(plan: StepBenchmark, log: Say = lambda _: None) -> dict[str, Any]:
-    """The whole report, plain data."""
+def measure(benchmark: StepBenchmark, log: Log = lambda _: None) -> dict[str, Any]:
+    """Run the benchmark; return its report as plain data, with a result for each shape and number of prompts."""
     results: list[dict[str, Any]] = []
-    for chosen in plan.settings:
-        results += _measure_setting(plan, chosen, log)
+    for shape in benchmark.shapes:
+        results += _measure_shape(benchmark, shape, log)
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "provenance": provenance(),
-        "device": plan.device,
-        "threads": plan.threads,
-        "repeats": plan.repeats,
-        "steps": plan.steps,
+        "device": benchmark.device,
+        "threads": benchmark.threads,
+        "repeats": benchmark.repeats,
+        "steps": benchmark.steps,
         "results": results,
     }
 
 
-def _measure_setting(plan: StepBenchmark, chosen: ModelShape, log: Say) -> list[dict[str, Any]]:
-    orders = {B: MeasurementOrder(chosen.name, B, plan.steps, plan.threads, plan.device) for B in plan.prompts}
-    theirs = MeasurementOrder(chosen.name, 1, min(plan.steps, PEER_STEPS), plan.threads, plan.device)
+def _measure_shape(benchmark: StepBenchmark, shape: ModelShape, log: Log) -> list[dict[str, Any]]:
+    """Result of each number of prompts B; that of the peer is the same in all."""
+    orders = {
+        B: MeasurementOrder(shape.name, B, benchmark.steps, benchmark.threads, benchmark.device)
+        for B in benchmark.prompts
+    }
+    peer_steps = min(benchmark.steps, PEER_STEPS)
+    peer_order = MeasurementOrder(shape.name, 1, peer_steps, benchmark.threads, benchmark.device)
     runs: dict[int, list[dict[str, Any]]] = {B: [] for B in orders}
     peer_runs: list[dict[str, Any]] = []
-    for repeat in range(1, plan.repeats + 1):
+    for repeat in range(1, benchmark.repeats + 1):
         for B, order in orders.items():
-            log(f"setting {chosen.name}, B={B}, {repeat} of {plan.repeats}")
+            log(f"setting {shape.name}, B={B}, {repeat} of {benchmark.repeats}")
             runs[B].append(order.run())
-        if plan.peer:
-            log(f"setting {chosen.name}, the peer, {repeat} of {plan.repeats}")
-            peer_runs.append(plan.peer.run(chosen, theirs))
+        if benchmark.peer:
+            log(f"setting {shape.name}, the peer, {repeat} of {benchmark.repeats}")
+            peer_runs.append(benchmark.peer.run(shape, peer_order))
     peer = median(peer_runs) if peer_runs else None
-    if plan.memory:
-        log(f"setting {chosen.name}, memory of the update")
+    if benchmark.memory:
+        log(f"setting {shape.name}, memory of the update")
         for B, order in orders.items():
             runs[B][0] |= replace(order, memory=True, steps=MEMORY_STEPS).run()
-        if plan.peer and peer:
-            peer |= plan.peer.run(chosen, replace(theirs, memory=True, steps=MEMORY_STEPS))
-    return [_result(chosen, B, median(reports), peer) for B, reports in runs.items()]
+        if benchmark.peer and peer:
+            peer |= benchmark.peer.run(shape, replace(peer_order, memory=True, steps=MEMORY_STEPS))
+    return [_result(shape, B, median(runs[B]), peer) for B in orders]
 
 
 def median(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the median run by total seconds (its stages belong together), with the seconds of all runs."""
+    """Median report of several processes, with the seconds of all as `runs`.
+
+    `spent_s` is the median. The other values are those of the process in the middle, of the faster of two; its stages
+    are scaled so that they sum to the median. `update_peak_bytes` is that of the process which measured it.
+    """
     ordered = sorted(runs, key=lambda run: run["spent_s"])
     middle = ordered[(len(ordered) - 1) // 2]
+    median_seconds = statistics.median(run["spent_s"] for run in runs)
+    stages = {stage: seconds * median_seconds / middle["spent_s"] for stage, seconds in middle["stages"].items()}
+    report = {**middle, "spent_s": median_seconds, "runs": [run["spent_s"] for run in runs], "stages": stages}
     peaks = [run["update_peak_bytes"] for run in runs if "update_peak_bytes" in run]
-    step_seconds = statistics.median(run["spent_s"] for run in runs)
-    report = {**middle, "spent_s": step_seconds, "runs": [run["spent_s"] for run in runs]}
-    report["stages"] = {stage: value * step_seconds / middle["spent_s"] for stage, value in middle["stages"].items()}
     return report | ({"update_peak_bytes": peaks[0]} if peaks else {})
 
 
-def _result(chosen: ModelShape, prompts: int, ours: dict[str, Any], peer: dict[str, Any] | None) -> dict[str, Any]:
-    result: dict[str, Any] = {"setting": chosen.name, "prompts": prompts, "ours": ours, "peer": peer}
-    reach = {stage: seconds / ours["stages"][stage] for stage, seconds in ours["limit"].items()}
-    result["share_of_limit"] = reach
+def _result(shape: ModelShape, prompts: int, ours: dict[str, Any], peer: dict[str, Any] | None) -> dict[str, Any]:
+    result: dict[str, Any] = {"setting": shape.name, "prompts": prompts, "ours": ours, "peer": peer}
+    result["share_of_limit"] = {stage: seconds / ours["stages"][stage] for stage, seconds in ours["limit"].items()}
     if peer:
         result["times_faster"] = peer["spent_s"] / ours["spent_s"]
         result["times_faster_per_token"] = result["times_faster"] * ours["tokens"] / peer["tokens"]
-        mine, peer_bytes = ours.get("update_peak_bytes"), peer.get("update_peak_bytes")
-        result["peak_share"] = mine / peer_bytes if mine and peer_bytes else None
+        our_bytes, peer_bytes = ours.get("update_peak_bytes"), peer.get("update_peak_bytes")
+        result["peak_share"] = our_bytes / peer_bytes if our_bytes and peer_bytes else None
     return result

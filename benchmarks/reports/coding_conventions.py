@@ -1,5 +1,8 @@
-"""Conventions that two agents converge to in a run of `coding-mini-v0`: failing pairs, the same problems after
-training, and the shares of the conventions during training.
+"""Conventions that two agents converge to in a run of `coding-mini-v0`.
+
+A convention is a use of the helper function `aux`, which both agents must agree on: `map`, `test` or `list`. The report
+has programs that fail before training, programs for the same problems after it, and the share of each convention during
+training.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from palaver.core import Episode
 from palaver.utils.stats.pass_at_k import SOLVED
 
 ENV = "coding-mini-v0"
-SEATS = ("aux", "main")
+AGENTS = ("aux", "main")
 CONVENTIONS = ("map", "test", "list")
 
 
@@ -23,8 +26,8 @@ class ProgramPair:
     """Code of both agents for one problem.
 
     Attributes:
-        task: id.
-        description: description of the function.
+        task: id of the task.
+        description: description of the function to write.
         completions: agent -> its code.
         reason: explanation of the reward: the tests passed, and the first that failed.
         solved: True if all tests passed.
@@ -38,8 +41,15 @@ class ProgramPair:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """Moving means at a step of training: reward, share of tasks solved, and agent -> convention -> share."""
+class TrainingMoment:
+    """Moving means at one step of training.
+
+    Attributes:
+        step: the step.
+        reward: mean reward.
+        solved: share of tasks solved.
+        shares: agent -> convention -> share of its programs that use it.
+    """
 
     step: int
     reward: float
@@ -47,67 +57,71 @@ class Moment:
     shares: Mapping[str, Mapping[str, float]]
 
 
-def failing(run: RunFolder, n: int) -> list[ProgramPair]:
-    """Return the first `n` failing pairs before training, in order."""
+def failing_pairs(run: RunFolder, n: int) -> list[ProgramPair]:
+    """Return the first `n` pairs that fail in the evaluation before training."""
     before = score(run).before
     pairs = [_pair(episode) for episode in run.episodes(before.step)] if before else []
     return [pair for pair in pairs if not pair.solved][:n]
 
 
-def again(run: RunFolder, pairs: list[ProgramPair]) -> list[ProgramPair]:
-    """The same problems after training, in the same order; those without an episode are left out."""
+def pairs_after_training(run: RunFolder, pairs: list[ProgramPair]) -> list[ProgramPair]:
+    """Pairs of the same problems in the last evaluation, in order; problems without an episode are left out."""
     after = score(run).after
-    later = {episode.task: _pair(episode) for episode in reversed(run.episodes(after.step))} if after else {}
-    return [later[pair.task] for pair in pairs if pair.task in later]
+    episodes = run.episodes(after.step) if after else []
+    pair_of_task = {episode.task: _pair(episode) for episode in reversed(episodes)}  # the first episode of each task
+    return [pair_of_task[pair.task] for pair in pairs if pair.task in pair_of_task]
 
 
-def moments(run: RunFolder, n: int) -> list[Moment]:
-    """`n` moments of training, evenly spaced, the first and the last among them; fewer where it was shorter."""
-    names = [f"{agent}_{name}" for agent in SEATS for name in CONVENTIONS]
-    steps, reward = run.series("reward/mean")
-    series = {name: run.series(f"metric/{name}")[1] for name in [*names, SOLVED]}
+def training_moments(run: RunFolder, n: int) -> list[TrainingMoment]:
+    """Return `n` evenly spaced moments, with the first and the last step; one per step if there are fewer than `n`."""
+    metrics = [*(f"{agent}_{name}" for agent in AGENTS for name in CONVENTIONS), SOLVED]
+    steps, rewards = run.series("reward/mean")
+    series = {metric: run.series(f"metric/{metric}")[1] for metric in metrics}
     if not steps or any(len(values) != len(steps) for values in series.values()):
         return []
     window = window_of(len(steps))
-    smooth = {name: moving_mean(values, window) for name, values in series.items()}
-    rewards = moving_mean(reward, window)
-    places = sorted({round(k * (len(steps) - 1) / max(1, n - 1)) for k in range(n)})
+    mean_reward = moving_mean(rewards, window)
+    means = {metric: moving_mean(values, window) for metric, values in series.items()}
+    indices = sorted({round(k * (len(steps) - 1) / max(1, n - 1)) for k in range(n)})
     return [
-        Moment(
-            steps[at],
-            float(rewards[at]),
-            float(smooth[SOLVED][at]),
-            {agent: {name: float(smooth[f"{agent}_{name}"][at]) for name in CONVENTIONS} for agent in SEATS},
+        TrainingMoment(
+            steps[index],
+            float(mean_reward[index]),
+            float(means[SOLVED][index]),
+            {agent: {name: float(means[f"{agent}_{name}"][index]) for name in CONVENTIONS} for agent in AGENTS},
         )
-        for at in places
+        for index in indices
     ]
 
 
-def settled(point: EvaluationPoint | None) -> dict[str, str]:
-    """Map each agent to its most frequent held-out convention with its share; empty if nothing was recorded."""
+def conventions_of(point: EvaluationPoint | None) -> dict[str, str]:
+    """Most frequent convention of each agent in an evaluation: agent -> its name and share, as `map 75%`.
+
+    Agents without recorded shares are left out.
+    """
     metrics = point.line.get("metrics", {}) if point else {}
     conventions = {}
-    for agent in SEATS:
+    for agent in AGENTS:
         shares = {name: float(metrics.get(f"{agent}_{name}", 0.0)) for name in CONVENTIONS}
-        best = max(shares, key=lambda name: shares[name])
-        if shares[best]:
-            conventions[agent] = f"{best} {shares[best]:.0%}"
+        name, share = max(shares.items(), key=lambda item: item[1])
+        if share:
+            conventions[agent] = f"{name} {share:.0%}"
     return conventions
 
 
 def solved_of(point: EvaluationPoint | None) -> str:
-    """`57 of 60`, or "–"."""
+    """Number of tasks solved in an evaluation, as `57 of 60`; "–" if it was not recorded."""
     share = point.line.get("metrics", {}).get(SOLVED) if point else None
     return f"{round(share * point.n)} of {point.n}" if point and share is not None else "–"
 
 
 def _pair(episode: Episode) -> ProgramPair:
-    turn = episode.turns[-1]
-    observation = next(iter(episode.turns[0].observations.values()), "")
+    last_turn = episode.turns[-1]
+    first_observation = next(iter(episode.turns[0].observations.values()), "")
     return ProgramPair(
         episode.task,
-        observation.rpartition("\n")[2],
-        {agent: completion.text for agent, completion in turn.completions.items()},
-        turn.reason,
-        turn.metrics.get(SOLVED) == 1.0,
+        first_observation.rpartition("\n")[2],  # the description is the last line of the prompt
+        {agent: completion.text for agent, completion in last_turn.completions.items()},
+        last_turn.reason,
+        last_turn.metrics.get(SOLVED) == 1.0,
     )

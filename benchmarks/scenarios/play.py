@@ -31,7 +31,7 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationC
         n=scenario.n,
         samples=scenario.samples,
         seed=scenario.seed,
-        sampling=scenario.draws(),
+        sampling=scenario.sampling_parameters(),
         options=options,
         seatings=seatings,
         scenario=scenario.name,

@@ -1,7 +1,7 @@
 """Specification of scenarios: an environment, its settings, the focal agents, and their partners.
 
-A shipped scenario is a file `NAME.yaml` here, NAME with its version, as `arxiv-strangers-v2`. It never changes: another
-partner, another split or another keyword is another version.
+A shipped scenario is a file `NAME.yaml` in this folder; NAME ends with its version, as in `arxiv-strangers-v2`. It
+never changes: a change of the partner, the tasks or a keyword is a new version.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from palaver.utils.config import Section
 SHIPPED = "palaver.benchmarks.scenarios"
 
 
-class Draw(Section):
-    """Sampling settings of models; see `palaver.core.Sampling`."""
+class SamplingSection(Section):
+    """Sampling parameters of models; see `palaver.core.Sampling`."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -34,16 +34,16 @@ class Partner(Section):
     """Policy of the other agents.
 
     Attributes:
-        policy: `scripted:lazy`, `random`, `tiny`, `run:FOLDER`, or `recipe:NAME+key=value`, trained once from this
-            repository alone.
-        weights: agent -> required fingerprint of its weights; mandatory for a run, as its folder may change.
+        policy: `scripted:lazy`, `random`, `tiny`, `run:FOLDER`, or `recipe:NAME+key=value`, a recipe that is trained
+            once, from this repository only.
+        weights: agent -> required fingerprint of its weights; mandatory for a run, whose folder may change.
     """
 
     policy: str
     weights: dict[str, str] = Field({})
 
     @model_validator(mode="after")
-    def _known(self) -> Partner:
+    def _run_has_fingerprints(self) -> Partner:
         if self.policy.startswith("run:") and not self.weights:
             raise ValueError("a run is named with the fingerprints of its weights, so that it stays what it was")
         return self
@@ -53,18 +53,19 @@ class Scenario(Section):
     """A scenario.
 
     Attributes:
-        name: of the file.
-        about: one sentence.
-        env: id, with its version.
-        keywords: of the environment, the tasks among them.
-        n: number of tasks, the first ones; 0 for all.
-        samples: episodes per task and seating.
-        seed: of every draw.
-        focal: the seatings: agents played by the team in each. The partner plays the others.
-        partner: their policy.
-        max_reward: upper bound of the episode return; None for that of the environment.
+        name: name of its file.
+        about: description, one sentence.
+        env: id of the environment, with its version.
+        keywords: keywords of the environment, `tasks` included.
+        n: number of tasks, from the first; 0 takes all.
+        samples: episodes per task and entry of `focal`.
+        seed: seed of tasks, environments and sampling.
+        sampling: sampling parameters of models.
+        focal: one entry per round: the agents that the evaluated team plays. The partner plays the others.
+        partner: the partner.
+        max_reward: upper bound of the episode return; None takes the environment's.
         score: `added`, the focal agents' return less that of the same agents when silent; `own`, their own return, for
-            opponents.
+            partners that are opponents.
     """
 
     name: str = Field(pattern=r"^[a-z0-9-]+-v\d+$")
@@ -74,33 +75,33 @@ class Scenario(Section):
     n: int = Field(32, ge=0)
     samples: int = Field(1, ge=1)
     seed: int = EVAL_SEED
-    sampling: Draw = Draw()
+    sampling: SamplingSection = SamplingSection()
     focal: tuple[tuple[str, ...], ...] = Field(min_length=1)
     partner: Partner
     max_reward: float | None = None
     score: Literal["added", "own"] = "added"
 
-    def draws(self) -> Sampling:
-        """Sampling settings of models."""
+    def sampling_parameters(self) -> Sampling:
+        """`sampling` as policies take it."""
         return Sampling(**self.sampling.model_dump())
 
 
 def shipped() -> tuple[str, ...]:
-    """The scenarios that come with Palaver."""
-    names = (entry.name for entry in resources.files(SHIPPED).iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
+    """Names of the scenarios that come with Palaver, sorted."""
+    file_names = (entry.name for entry in resources.files(SHIPPED).iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in file_names if name.endswith(".yaml")))
 
 
 def is_scenario(name: str) -> bool:
-    """Return whether it is a shipped scenario, or a file of one."""
+    """Return whether `name` is a shipped scenario or the path of a YAML file."""
     return name.endswith((".yaml", ".yml")) or name in shipped()
 
 
 def load(name: str) -> Scenario:
-    """Load a shipped scenario, or one in a YAML file.
+    """Load a shipped scenario by name, or one from a YAML file by path.
 
     Raises:
-        ConfigError: there is none, or something in it does not fit.
+        ConfigError: there is no such scenario, or it is invalid.
     """
     if name in shipped():
         text = resources.files(SHIPPED).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
@@ -115,10 +116,10 @@ def load(name: str) -> Scenario:
 
 
 def parse(text: str, name: str) -> Scenario:
-    """Parse a scenario from YAML; its name is that of its file.
+    """Parse a scenario from YAML; `name` is used unless the text has one.
 
     Raises:
-        ConfigError: something in it does not fit; the field is named.
+        ConfigError: the text is not YAML, or a field is invalid, which the message names.
     """
     try:
         values = yaml.safe_load(text)
@@ -129,6 +130,6 @@ def parse(text: str, name: str) -> Scenario:
     try:
         return Scenario.model_validate({"name": name, **values})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"the scenario {name!r}: {where}: {one_line(first['msg'])}") from error
+        first_error = error.errors()[0]
+        field = ".".join(map(str, first_error["loc"]))
+        raise ConfigError(f"the scenario {name!r}: {field}: {one_line(first_error['msg'])}") from error

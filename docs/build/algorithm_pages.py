@@ -234,7 +234,10 @@ def _margins(algorithm: Algorithm) -> str:  # noqa: ARG001 - every table has the
 
 
 def _compared(algorithm: Algorithm) -> str:  # noqa: ARG001 - see above
-    """The weights of four completions of an agent at the start of a run, where all margins are 0; by pairs."""
+    """Weights of four completions of an agent at the start of a run, by pairs.
+
+    All margins are 0 there.
+    """
     lines = [("return", *_numbers(RETURNS, ""))]
     indices = torch.arange(len(RETURNS))
     for select in ("all", "extremes"):
@@ -252,7 +255,10 @@ def _numbers(values: Sequence[float], sign: str = "+") -> list[str]:
 
 
 def keys(algorithm: Algorithm | None) -> str:
-    """Every key of the sections that shape the estimator, with its default; critics' only where there is one."""
+    """Every key of the sections that shape the estimator, with its default.
+
+    Critics' only where there is one.
+    """
     lines = []
     has_critic = algorithm is None or algorithm.critic in ("own", "joint")
     for section, model in SECTIONS.items():

@@ -39,7 +39,7 @@ def page(name: str) -> str:
     parts = [
         f"# {name}",
         "<!-- written by `python -m docs.build`; do not edit -->",
-        doc.splitlines()[0],
+        re.split(r"\n\n(?:Args|Raises):", doc)[0],
         _facts(flow),
         "## Turns",
         _turns(flow),

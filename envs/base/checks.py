@@ -89,7 +89,7 @@ def _named(action: object) -> str:
 
 
 def check_attributes(make: Make) -> None:
-    """`metadata` names the environment, its render modes and how conversations go; agents are distinct names."""
+    """`metadata` has name, render modes and conversation; agents are distinct names."""
     env = make()
     for key in ("name", "render_modes", "conversation"):
         assert key in env.metadata, f"metadata lacks {key!r}"
@@ -130,7 +130,7 @@ def _contained(env: Env, observations: Mapping[str, str], when: str) -> None:
 
 
 def check_determinism(make: Make) -> None:
-    """The same seed and actions give the same whole episode: in a new instance, again in the same one, by task too."""
+    """The same seed and actions give the same episode, in new and used instances, by task too."""
     env = make()
     first = play(env, 5)
     _same(first, play(make(), 5), "two instances with seed 5")
@@ -218,7 +218,7 @@ def check_rewards(make: Make) -> None:
 
 
 def check_infos(make: Make) -> None:
-    """`infos` hold role, task_id and can_act, after a step also metrics that are finite and the same for all."""
+    """`infos` hold role, task_id, can_act, and after a step finite metrics, equal for all."""
     env = make()
     _, infos = env.reset(seed=2)
     assert set(infos) == set(env.possible_agents), "reset must inform every agent"
@@ -235,7 +235,7 @@ def check_infos(make: Make) -> None:
 
 
 def check_hostile(make: Make) -> None:
-    """No action raises: none, missing, hostile texts, and things that are no text, which are counted as illegal."""
+    """No action raises: none, missing, hostile texts, or no text, which counts as illegal."""
     env = make()
     for action in HOSTILE:
         env.reset(seed=3)
@@ -275,7 +275,7 @@ def check_fork(make: Make) -> None:
 
 
 def check_render(make: Make) -> None:
-    """`render` and `state` give texts (`render` None where no mode was chosen), and `close` may be called twice."""
+    """`render` (None without a mode) and `state` return texts; `close` may be called twice."""
     env = make()
     assert "ansi" in env.metadata["render_modes"], "the render mode 'ansi' must be offered"
     play(env, 0)
@@ -340,7 +340,7 @@ def check_options(make: Make) -> None:
 
 
 def check_leaving(make: Make) -> None:
-    """A step answers exactly the agents alive before it; those that end leave `agents` and never come back."""
+    """A step answers exactly the agents alive before it; those that end never come back."""
     env = make()
     for actions in (babble, hostile(2)):
         observations, _ = env.reset(seed=6)
@@ -361,7 +361,7 @@ def check_leaving(make: Make) -> None:
 
 
 def _listed(answers: Step, turn: int) -> None:
-    """The state after a truncation has a value, which is that of its actions where they can be listed."""
+    """The state after a truncation has a value, that of its actions where they can be listed."""
     _, _, terminated, truncated, infos = answers
     for agent, info in infos.items():
         if truncated[agent] and not terminated[agent] and info.get("can_act") and "legal_actions" in info:

@@ -1,4 +1,4 @@
-"""Base class of environments: an author writes observations and the rewards of joint actions.
+"""Base class of environments; authors write observations and rewards of joint actions.
 
     class Agree(TextEnv):
         def initial_observations(self, task):
@@ -116,11 +116,11 @@ def locked(method: Callable[Concatenate[TextEnv, P], T]) -> Callable[Concatenate
 
 
 class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no types
-    """PettingZoo parallel environment of texts. Subclasses write `initial_observations` and `transition`.
+    """PettingZoo parallel environment of texts.
 
-    In these hooks `agents` are the live agents, `task` the task, `turn` the number of steps so far, and `rng` the
-    generator of the instance. Attributes that a subclass sets in them are its state, which `fork` copies. Optional
-    attributes of a subclass or an instance:
+    Subclasses write `initial_observations` and `transition`. In these hooks `agents` are the live agents, `task` the
+    task, `turn` the number of steps so far, and `rng` the generator of the instance. Attributes that a subclass sets in
+    them are its state, which `fork` copies. Optional attributes of a subclass or an instance:
 
     * `max_return`: upper bound of the episode return, as a mean over agents.
     * `first_to_act`: agents that act first, if not all do.
@@ -197,7 +197,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     @abstractmethod
     def transition(self, actions: Mapping[str, str]) -> StepResult:
-        """Take the joint action (one clean text per live agent, "" for silence) and say what follows."""
+        """Apply the joint action, one clean text per live agent, "" for silence."""
 
     def role(self, agent: str) -> str:
         """Role of the agent, as reported in `infos`; its name unless overridden."""
@@ -297,7 +297,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         groups: Sequence[str] = (),  # noqa: ARG003 - for classes whose reward compares
         each: Each = map,
     ) -> list[Step]:
-        """One step of each of several instances; a class that does many at once faster than in turn overrides it.
+        """One step of each of several instances; overridden by classes that do many at once.
 
         Args:
             envs: of this class.
@@ -326,7 +326,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     @locked
     def fork(self) -> TextEnv:
-        """An independent copy in the same state, its generator included. Tasks are shared, for they never change."""
+        """An independent copy in the same state, generator included; it shares the tasks."""
         return copy.deepcopy(self, {id(shared): shared for shared in (self.tasks, self._by_id)})
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Wrapper that replaces, extends or gates an environment's reward by a judge or reward model.
+"""Wrapper that changes an environment's reward by a judge or reward model.
+
+The reward is replaced, extended or gated.
 
     palaver.make("arxiv-v0", reward="judge:FILE.yaml")            # the score is the whole reward
     palaver.make("arxiv-v0", reward="+0.5*judge:FILE.yaml")       # added to the environment's own, with weight 0.5
@@ -144,7 +146,10 @@ class RewardWrapper(TextEnv):
         getattr(self.reward, "ready", _nothing)()
 
     def score_with(self, reward: Reward) -> None:
-        """Take another reward of the same name from here on, so that its model is loaded once for several instances."""
+        """Replace the reward by another of the same name.
+
+        Its model is then loaded once for several instances.
+        """
         self.reward, self.watch = reward, RewardMonitor(reward)
 
     def measured(self) -> dict[str, float]:
@@ -192,7 +197,9 @@ class RewardWrapper(TextEnv):
         groups: Sequence[str] = (),
         each: Each = map,
     ) -> list[Step]:
-        """See `TextEnv.step_together`; all joint actions are scored in one call, those of one group with each other.
+        """See `TextEnv.step_together`.
+
+        All joint actions are scored in one call, those of one group with each other.
 
         Raises:
             ScoringError: too many actions could not be scored.

@@ -114,7 +114,9 @@ def read_tasks(
     id_field: str = "id",
     split: str = "train",
 ) -> tuple[tuple[Task, ...], dict[str, T]]:
-    """The tasks named by `source`, and id -> what `read` makes of each; rows are left out as by `load_tasks`.
+    """The tasks named by `source`, and id -> what `read` makes of each.
+
+    Rows are left out as by `load_tasks`.
 
     Args:
         source: as for `load_tasks`, and so are the others.

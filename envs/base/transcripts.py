@@ -1,4 +1,7 @@
-"""Playing an environment without a model: reproducible and hostile actions, and transcripts to compare."""
+"""Playing an environment without a model.
+
+Reproducible and hostile actions, and transcripts to compare.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,19 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def babble(observations: Mapping[str, str], turn: int, agent: str) -> str:
-    """A reproducible action: some words that the agent has just read, in any order, sometimes none."""
+    """A reproducible action.
+
+    Some words that the agent has just read, in any order, sometimes none.
+    """
     draw = random.Random(stable_seed("babble", turn, agent, observations.get(agent, "")))
     words = observations.get(agent, "").split() or ["yes"]
     return " ".join(draw.choices(words, k=draw.randint(0, 200)))
 
 
 def play(env: Env, seed: int, actions: Actions = babble, options: Mapping[str, Any] | None = None) -> list[str]:
-    """One episode as JSON lines: what `reset` and every `step` returned, and `state()` at the end.
+    """One episode as JSON lines.
+
+    The results of `reset` and every `step`, and `state()` at the end.
 
     Raises:
         AssertionError: something returned is not plain data.
@@ -64,7 +72,10 @@ def follow(env: Env, observations: Mapping[str, str], actions: Actions = babble)
 def steps(
     env: Env, observations: Mapping[str, str], actions: Actions = babble
 ) -> Iterator[tuple[int, list[str], tuple[Any, ...]]]:
-    """The rest of an episode, at most `TURNS` steps: turn, the agents alive before it, and what the step returned."""
+    """The remaining episode, at most `TURNS` steps.
+
+    Turn, the agents alive before it, and the result of the step.
+    """
     for turn in range(TURNS):
         alive = list(env.agents)
         if not alive:

@@ -86,7 +86,9 @@ class ParsedProgram:
         return next((part for part in self.parts if part.kind == "function" and name in part.names), None)
 
     def needed(self, name: str, without: frozenset[str] = frozenset()) -> tuple[Part, ...]:
-        """The function `name` with all of this answer that it reads, directly or not; empty where it is missing.
+        """The function `name` with all of this answer that it reads, directly or not.
+
+        Empty where it is missing.
 
         Args:
             name: of the function.
@@ -227,7 +229,10 @@ def _starts(lines: Sequence[str]) -> Iterator[int]:
 def _piece(
     lines: Sequence[str], starts: Sequence[int], at: int, budget: list[int]
 ) -> tuple[int, str, ast.Module | None]:
-    """The piece that begins at `starts[at]`: the place of the next one, its text, and its tree if it parses."""
+    """The piece that begins at `starts[at]`.
+
+    The place of the next one, its text, and its tree if it parses.
+    """
     opens = re.match(r"(?:async[ \t]+)?def\b|class\b|@|from\b|import\b|\w+[ \t]*(?::[^=\n]+)?=[^=]", lines[starts[at]])
     shortest = ""
     for after in range(at + 1, min(at + 1 + (REACH if opens else 1), len(starts) + 1)):
@@ -285,7 +290,10 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _segment(node: ast.stmt, lines: Sequence[str]) -> str:
-    """The text of a statement, decorators included. `ast.get_source_segment` splits the whole text for each."""
+    """The text of a statement, decorators included.
+
+    `ast.get_source_segment` splits the whole text for each.
+    """
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     if decorators:  # nothing else can stand in the line of the first
         return "\n".join(lines[decorators[0].lineno - 1 : node.end_lineno])
@@ -295,7 +303,10 @@ def _segment(node: ast.stmt, lines: Sequence[str]) -> str:
 
 
 def _last_of_each(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The imports, and of the other parts those that bind a name which none binds later; what parses goes first."""
+    """The imports, and of the other parts those that bind a name which none binds later.
+
+    What parses goes first.
+    """
     selected: list[Part] = []
     bound = set[str]()
     known = list(parts)

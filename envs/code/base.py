@@ -22,7 +22,9 @@ _CANDIDATE = re.compile(r"\bcandidate\b")
 
 
 class PairEnv(TextEnv):
-    """Two programmers, `aux` and `main`, or `coder` alone, write one program. Subclasses define the reward.
+    """Two programmers, `aux` and `main`, or `coder` alone, write one program.
+
+    Subclasses define the reward.
 
     Args:
         tasks: the tasks.

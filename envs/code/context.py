@@ -1,7 +1,8 @@
-"""Tests and the row that they are of: what they take from its solution, and why they cannot be run. Pure.
+"""Tests and the row that they are of. Pure.
 
-The tests of some rows use a class, a module or a helper of the row's own solution. They get it from there, and not from
-the program under test: the row is trusted, and what it defines is run where the tests are.
+What they take from its solution, and the reason why they cannot be run. The tests of some rows use a class, a module or
+a helper of the row's own solution. They get it from there, and not from the program under test: the row is trusted, and
+what it defines is run where the tests are.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _GIVEN = frozenset({*vars(builtins), "__name__", "candidate"})  # names that tes
 
 
 def self_contained(tests: str, entry_point: str, preamble: Iterable[Part], solution: str) -> str:
-    """The tests behind those definitions of the row's solution that they need, the entry point aside.
+    """The tests behind the definitions of the row's solution that they need.
+
+    The entry point is not among these definitions.
 
     Args:
         tests: as the row has them.
@@ -70,7 +73,10 @@ def _known(tree: ast.Module, entry_point: str, preamble: Iterable[Part]) -> set[
 
 
 def _certain(tree: ast.AST) -> Iterator[ast.AST]:
-    """Code that is run for sure, or nearly so: no branch, no second half of an `or`, no function but `check`."""
+    """Code that is run for sure, or nearly so.
+
+    No branch, no second half of an `or`, no function but `check`.
+    """
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -86,7 +92,10 @@ def _certain(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _binds_unseen(tree: ast.Module) -> bool:
-    """Return True where names may be bound that cannot be seen: by `import *`, or by `exec` and its like."""
+    """Return True where names may be bound invisibly.
+
+    By `import *`, or by `exec` and its like.
+    """
     star = any(alias.name == "*" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
     return star or bool(names_read([tree]) & {"exec", "globals", "locals", "vars", "setattr"})
 
@@ -107,7 +116,7 @@ def _foreign(tree: ast.AST) -> Iterator[str]:
 
 
 def _function_passed(tree: ast.Module, entry_point: str) -> str:
-    """A function, or a generator, that a call of the candidate holds as an argument; "" where none does."""
+    """A function, or a generator, that is an argument of a call of the candidate; "" if none."""
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     check = functions.get(CHECK)
     called = {entry_point, "candidate", *(argument.arg for argument in check.args.args[:1])} if check else {entry_point}
@@ -122,6 +131,9 @@ def _function_passed(tree: ast.Module, entry_point: str) -> str:
 
 
 def _stored(tree: ast.Module) -> set[str]:
-    """Names that are given a value, as an argument or by an assignment: they need not be what they are elsewhere."""
+    """Names that are assigned, as an argument or by a statement.
+
+    They may have another value than elsewhere.
+    """
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}

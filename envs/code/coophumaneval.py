@@ -1,7 +1,7 @@
-"""Two programmers write one Python program: a helper, and the function that calls it. Tests decide (CoopHumanEval).
+"""Two programmers write one Python program: a helper, and the function that calls it.
 
-`aux` writes a helper function `aux(...)`, `main` writes the requested function and may call `aux`.
-They write at the same time and see nothing of each other; later turns give each feedback on both halves.
+Tests decide (CoopHumanEval). `aux` writes a helper function `aux(...)`, `main` writes the requested function and may
+call `aux`. They write at the same time and see nothing of each other; later turns give each feedback on both halves.
 
 ## Observation
 

@@ -92,7 +92,10 @@ def advice_request(prompt: str, result: TurnResult) -> str:
 
 
 def read(response: object) -> dict[str, str]:
-    """The first JSON object in an answer that has the text `aux` or `main`; empty where there is none."""
+    """The first JSON object in an answer that has the text `aux` or `main`.
+
+    Empty where there is none.
+    """
     if not isinstance(response, str):
         return {}
     text, decoder = response[:LONGEST], json.JSONDecoder()

@@ -1,8 +1,8 @@
-"""Two programmers share the problems of HumanEval: one writes a helper, the other the requested function.
+"""Two programmers share the problems of HumanEval.
 
-The problems were made for one programmer (M. Chen et al., "Evaluating Large Language Models Trained on Code",
-arXiv:2107.03374), so not every one falls into two halves; rules and reward are those of
-[coophumaneval-v0](coophumaneval-v0.md).
+One writes a helper, the other the requested function. The problems were made for one programmer (M. Chen et al.,
+"Evaluating Large Language Models Trained on Code", arXiv:2107.03374), so not every one falls into two halves; rules and
+reward are those of [coophumaneval-v0](coophumaneval-v0.md).
 
 ## Observation
 

@@ -1,6 +1,6 @@
-"""Two programmers share basic problems stated in a sentence: one writes a helper, the other the function (MBPP).
+"""Two programmers share basic problems stated in a sentence (MBPP).
 
-Rules and reward are those of [coophumaneval-v0](coophumaneval-v0.md).
+One writes a helper, the other the function. Rules and reward are those of [coophumaneval-v0](coophumaneval-v0.md).
 
 ## Observation
 

@@ -1,7 +1,8 @@
-"""Problems: a prompt, the requested function and its tests, read and checked before anything runs.
+"""Problems: a prompt, the requested function and its tests.
 
-Three public schemas are read: that of HumanEval and CoopHumanEval (`prompt`, `entry_point`, `test` with a function
-`check(candidate)`), and the two of MBPP (`text` or `prompt`, `test_list`, with `test_setup_code` or `test_imports`).
+They are read and checked before anything runs. Three public schemas are read: that of HumanEval and CoopHumanEval
+(`prompt`, `entry_point`, `test` with a function `check(candidate)`), and the two of MBPP (`text` or `prompt`,
+`test_list`, with `test_setup_code` or `test_imports`).
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def problem(task: Task, source: object = "tasks") -> CodeProblem:
 
 
 def solution_of(task: Task, prompt: str) -> str:
-    """The solution that comes with a row, as a whole program; empty where there is none. Nothing of it is ever shown.
+    """The solution that comes with a row, as a whole program; empty if none.
+
+    Nothing of it is ever shown.
 
     Args:
         task: with a field `code`, as in MBPP, or `canonical_solution`, which HumanEval's prompt is part of.

@@ -1,8 +1,9 @@
-"""The program that two answers make together, and what its syntax tree shows of their cooperation. Pure.
+"""The program that two answers make together. Pure.
 
-The program is, in this order: the imports of the problem and of both answers, the helper functions that the problem's
-prompt defines, `aux` with what it needs of its answer, the entry point with what it needs of its own. An answer's other
-statements are left out, and so is an `aux` that main wrote next to its function: the helper is the colleague's.
+Its syntax tree shows their cooperation. The program is, in this order: the imports of the problem and of both answers,
+the helper functions that the problem's prompt defines, `aux` with what it needs of its answer, the entry point with
+what it needs of its own. An answer's other statements are left out, and so is an `aux` that main wrote next to its
+function: the helper is the colleague's.
 """
 
 from __future__ import annotations
@@ -124,7 +125,10 @@ class _View:
         return isinstance(node, ast.Name) and node.id in self.names
 
     def _calls(self, node: ast.AST) -> bool:
-        """`aux(...)`, or `aux` handed to a function that will call it, as in `map(aux, xs)` and `key=aux`."""
+        """Calls `aux(...)`, and `aux` as an argument of a function that will call it.
+
+        As in `map(aux, xs)` and `key=aux`.
+        """
         if not isinstance(node, ast.Call):
             return False
         handed = (*node.args, *(keyword.value for keyword in node.keywords))
@@ -195,7 +199,10 @@ def _simple_targets(statement: ast.stmt) -> list[str] | None:
 
 
 def bindings(nodes: Sequence[ast.AST]) -> set[str]:
-    """Every name that the nodes after the first bind; those of a function, or of a module, behind it."""
+    """Names that the nodes after the first bind.
+
+    Those of a function, or of a module, behind it.
+    """
     bound = set[str]()
     for node in nodes[1:]:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -212,7 +219,10 @@ def bindings(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def _live(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """The function and the nodes in it that can be reached, not behind a `return` nor in `if False`."""
+    """The function and the nodes in it that can be reached.
+
+    Not those behind a `return` or in `if False`.
+    """
     waiting: list[ast.AST] = [function]
     while waiting:
         node = waiting.pop()

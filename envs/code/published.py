@@ -1,4 +1,7 @@
-"""The environments of cooperative code with the published reward. Their pages are the modules that name their data."""
+"""The environments of cooperative code with the published reward.
+
+Their pages are the modules that name their data.
+"""
 
 from __future__ import annotations
 

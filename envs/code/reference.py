@@ -1,6 +1,7 @@
-"""Scripted programmers: `reference` solves the built-in problems, `lazy` wraps a helper that does nothing.
+"""Scripted programmers for cooperative code.
 
-Both read their function from the prompt, and give the same answer in every turn.
+`reference` solves the built-in problems, `lazy` wraps a helper that does nothing. Both read their function from the
+prompt, and give the same answer in every turn.
 """
 
 from __future__ import annotations

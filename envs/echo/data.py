@@ -12,7 +12,9 @@ SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
 def load(source: str | Path, agents: int) -> tuple[Task, ...]:
-    """Tasks with `words`, a text of words parted by spaces, one for each agent in order; `id` names a task.
+    """Tasks with `words`, a text of words parted by spaces, one for each agent in order.
+
+    `id` names a task.
 
     Raises:
         TaskError: see `palaver.envs.base.tasks.load_tasks`.

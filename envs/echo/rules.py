@@ -17,7 +17,9 @@ def first_word(text: str) -> str:
 
 
 def judge(target: str, text: str) -> dict[str, float]:
-    """Reward of one text: `echo` 1 if the target is one of its words, `brevity` 0.5 if it is the only one.
+    """Reward components of one text: `echo` and `brevity`.
+
+    `echo` is 1 if the target is one of its words, `brevity` 0.5 if it is the only one.
 
     >>> judge("amber", "Amber!"), judge("amber", "the amber one"), judge("amber", "ambers")
     ({'echo': 1.0, 'brevity': 0.5}, {'echo': 1.0, 'brevity': 0.0}, {'echo': 0.0, 'brevity': 0.0})
@@ -27,5 +29,8 @@ def judge(target: str, text: str) -> dict[str, float]:
 
 
 def next_target(text: str, own_word: str) -> str:
-    """Next target of an agent: the first word of its neighbour's text, or its own word after silence."""
+    """Next target of an agent: the first word of its neighbour's text.
+
+    After silence it is the agent's own word.
+    """
     return first_word(text) or own_word

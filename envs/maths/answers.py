@@ -1,4 +1,6 @@
-"""Parse the answer of a text: marked by `####` or `\\boxed{}`, after "the answer is", or the last number. Pure.
+"""Parse the answer of a text. Pure.
+
+It is marked by `####` or `\\boxed{}`, after "the answer is", or the last number.
 
 1. Text up to `</think>` is left out; after a `<think>` that is not closed nothing counts.
 2. The last of all `####` (to the end of its line) and `\\boxed{}` is the answer. Of it counts what follows its last
@@ -69,9 +71,10 @@ def read(text: str) -> ParsedAnswer:
 
 
 def gold(text: str) -> ParsedAnswer:
-    """The right answer as data sets give it: after `####` where there is one (GSM8K), else the whole text.
+    """The right answer as data sets give it.
 
-    It is a number if it is one, with a unit at most: `72`, `$1,200`, `12km`, `3 red apples`; else words: `2x + 2`.
+    After `####` where there is one (GSM8K), else the whole text. It is a number if it is one, with a unit at most:
+    `72`, `$1,200`, `12km`, `3 red apples`; else words: `2x + 2`.
     """
     marked = text.rpartition("####")[2].strip()
     boxed = _marked(marked) if "boxed" in marked else None

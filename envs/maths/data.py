@@ -16,7 +16,9 @@ FIELDS = {"question": str, "answer": str}
 
 
 def load(source: str | Path, sample: Path | Generate) -> tuple[Task, ...]:
-    """Tasks with `question` and `answer`, which ends with `#### ` and the right answer, or is it; `id` names a task.
+    """Tasks with `question` and `answer`.
+
+    `answer` ends with `#### ` and the right answer, or is it; `id` names a task.
 
     Raises:
         TaskError: no answer holds one; see `palaver.envs.base.tasks.load_tasks` for the others.

@@ -1,4 +1,7 @@
-"""The process that calls math-verify: reads a line of JSON `[truth, answer]`, writes `true` or `false`."""
+"""The process that calls math-verify.
+
+It reads a line of JSON `[truth, answer]` and writes `true` or `false`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Numbers in text, exactly: integers, decimals, fractions, percentages, currencies, powers of ten. Pure.
+"""Exact numbers in text. Pure.
 
-What is read: `1,234.5`, `-3`, `−3`, `.5`, `3/4`, `1 1/2`, `2½`, `50%`, `$12`, `-$5`, `12km`, `1.5e3`, `3 × 10^5`, and
-of LaTeX `\\frac{3}{4}`, `1{,}234`, `\\$5`, `50\\%`. Signs of money and percentage are units: 50% is 50.
-Not read: numbers inside words (`H2O`, `x2`), exponents and indices (`m^2`, `a_1`), ordinals (`3rd`), fractions of 0.
+Integers, decimals, fractions, percentages, currencies, powers of ten. What is read: `1,234.5`, `-3`, `−3`, `.5`, `3/4`,
+`1 1/2`, `2½`, `50%`, `$12`, `-$5`, `12km`, `1.5e3`, `3 × 10^5`, and of LaTeX `\\frac{3}{4}`, `1{,}234`, `\\$5`,
+`50\\%`. Signs of money and percentage are units: 50% is 50. Not read: numbers inside words (`H2O`, `x2`), exponents and
+indices (`m^2`, `a_1`), ordinals (`3rd`), fractions of 0.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class Number(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """The text with LaTeX and single characters for fractions spelt out; `numbers` counts places in this.
+    """The text with LaTeX and single characters for fractions spelt out.
+
+    The indices of `numbers` refer to this text.
 
     >>> plain("\\\\frac{3}{4} of 1{,}000, 2½")
     '3/4  of 1,000, 2 1/2'
@@ -95,7 +98,10 @@ def numbers(text: str) -> Iterator[Number]:
 
 
 def _in_a_word(match: re.Match[str], before: str) -> bool:
-    """Return whether letters or digits precede a number without a sign: `x2`, the rest of `1.2.3`."""
+    """Return whether letters or digits precede a number without a sign.
+
+    As in `x2`, or the rest of `1.2.3`.
+    """
     return not (match["sign"] or match["money"]) and before.isalnum()
 
 

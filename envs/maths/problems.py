@@ -1,9 +1,10 @@
-"""Small problems made from a seed: some numbers are added, taken away, multiplied, in a story or bare. Pure.
+"""Small problems made from a seed. Pure.
 
-`easy` has one step and `medium` two, with results from 0 to 12; `hard` has three, one of which multiplies, with results
-from 0 to 40; of `mixed` tasks three in four are `medium`, the others `hard`. A quarter are bare (`What is 3 + 4 - 2?`).
-One problem of five, by its words and numbers, is held out: the sample and what `generated:` makes are held-out
-problems, and the texts that the tiny model imitates have none of them.
+Some numbers are added, subtracted and multiplied, in a story or bare. `easy` has one step and `medium` two, with
+results from 0 to 12; `hard` has three, one of which multiplies, with results from 0 to 40; of `mixed` tasks three in
+four are `medium`, the others `hard`. A quarter are bare (`What is 3 + 4 - 2?`). One problem of five, by its words and
+numbers, is held out: the sample and what `generated:` makes are held-out problems, and the texts that the tiny model
+imitates have none of them.
 """
 
 from __future__ import annotations
@@ -131,7 +132,10 @@ def draw(rng: random.Random, difficulty: Level, tasks: bool) -> MathProblem:
 
 
 def rows(count: int, seed: int, difficulty: Difficulty = "medium") -> list[dict[str, str]]:
-    """`count` different tasks in the public schema, or as many as could be found; smaller sets begin larger ones."""
+    """`count` different tasks in the public schema, or as many as could be found.
+
+    Smaller sets begin larger ones.
+    """
     rng = random.Random(stable_seed("maths", difficulty, seed))
     answers: dict[str, str] = {}
     misses = 0

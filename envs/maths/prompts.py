@@ -1,4 +1,7 @@
-"""Prompts of questions. The tiny model imitates answers to these very words: a change bumps the version."""
+"""Prompts of questions.
+
+The tiny model imitates answers to these very words: a change bumps the version.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Scripted agents for questions with one right answer: `reference` is right, `muddler` errs, `lazy` is silent.
+"""Scripted agents for questions with one right answer.
 
-Both solve the problems that are made here; `reference` also knows the sample of `gsm8k-v0`. They play every role: the
-last line of the prompt is the instruction.
+`reference` is right, `muddler` errs, `lazy` is silent. Both solve the problems that are made here; `reference` also
+knows the sample of `gsm8k-v0`. They play every role: the last line of the prompt is the instruction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _QUOTED = re.compile(rf"(?:^{MARK}.*\n?)+|^{re.escape(NOTHING)}$", re.MULTILINE)
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """The right answer, verdict or choice; of a question that it cannot solve the answer that others gave, or ""."""
+    """The right answer, verdict or choice.
+
+    Of a question that it cannot solve the answer that others gave, or "".
+    """
     question_prompt, last_prompt = _read_prompts(conversation)
     right, rationale = _solved(prompts.question_of(question_prompt))
     quoted_texts = quotes(last_prompt)
@@ -37,7 +40,10 @@ def reference(conversation: Conversation, _seed: int) -> str:
 
 
 def muddler(conversation: Conversation, seed: int) -> str:
-    """One who gets a step wrong now and then, and who follows others and judges them without looking."""
+    """Agent that gets a step wrong now and then.
+
+    It follows others and judges them without looking.
+    """
     question_prompt, last_prompt = _read_prompts(conversation)
     rng = random.Random(stable_seed("maths muddler", seed, *(message.content for message in conversation)))
     quoted_texts = [text for text in quotes(last_prompt) if answers.read(text).key]

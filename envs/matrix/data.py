@@ -12,7 +12,9 @@ SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
 def load(source: str | Path) -> tuple[Task, ...]:
-    """Tasks with `wording`, a text, and `order`, by how many places the list of actions is turned (0 if left out).
+    """Tasks with `wording`, a text, and `order`.
+
+    `order` is the number of places by which the list of actions is rotated, 0 if left out.
 
     Raises:
         TaskError: no row can be used; see `palaver.envs.base.tasks.load_tasks` for the others.

@@ -248,13 +248,19 @@ class MatrixEnv(TextEnv):
 
 
 def constant_sum(payoffs: Floats) -> bool:
-    """Return True where payoffs (..., N) have one sum over agents in every state and joint action, up to rounding."""
+    """Return True where payoffs (..., N) have one sum over agents, up to rounding.
+
+    The sum is the same in every state and for every joint action.
+    """
     total = payoffs.sum(axis=-1)
     return bool(np.ptp(total) <= 1e-9 * max(1.0, float(np.abs(payoffs).max())))
 
 
 def _forfeit(illegal: object, solution: Solution, separate: bool) -> float | None:
-    """The reward of an illegal answer; None where that is the least possible. `separate`: rewards of agents differ."""
+    """The reward of an illegal answer; None where that is the least possible.
+
+    `separate`: rewards of agents differ.
+    """
     if illegal == "minimum":
         return None
     max_forfeit = float(solution.game.payoffs.min()) if separate else least(solution.game, solution.worst)

@@ -21,7 +21,10 @@ _TITLE = re.compile(r"(?P<name>\S+?)(?: n=(?P<n>\d{1,4}))?(?: k=(?P<k>-?[\d.e+]{
 
 
 def climbing() -> Record:
-    """C. Claus and C. Boutilier, The dynamics of reinforcement learning in cooperative multiagent systems (1998)."""
+    """Climbing and penalty games of Claus and Boutilier (1998).
+
+    C. Claus and C. Boutilier, The dynamics of reinforcement learning in cooperative multiagent systems.
+    """
     return {"agents": 2, "actions": THREE, "payoffs": [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]}
 
 
@@ -47,8 +50,10 @@ def coordination(n: int) -> Record:
 
 
 def two_step() -> Record:
-    """The first agent alone chooses which table follows: a safe 7, or one whose 8 needs both. T. Rashid et al., QMIX:
-    monotonic value function factorisation for deep multi-agent reinforcement learning (2018), section 5.
+    """Two-step game: the first agent chooses which table follows.
+
+    A safe 7, or a table whose 8 needs both. T. Rashid et al., QMIX: monotonic value function factorisation for deep
+    multi-agent reinforcement learning (2018), section 5.
     """
     states = {
         "start": {"payoffs": 0, "next": ["A", "B"]},
@@ -59,13 +64,18 @@ def two_step() -> Record:
 
 
 def prisoners_dilemma() -> Record:
-    """Temptation 5, reward 3, punishment 1, sucker's pay 0: R. Axelrod, The evolution of cooperation (1984)."""
+    """Temptation 5, reward 3, punishment 1, sucker's pay 0: R.
+
+    Axelrod, The evolution of cooperation (1984).
+    """
     return {"agents": 2, "actions": ["cooperate", "defect"], "payoffs": [[[3, 3], [0, 5]], [[5, 0], [1, 1]]]}
 
 
 def qtran() -> Record:
-    """Beyond what monotonic mixing can represent. K. Son et al., QTRAN: learning to factorize with transformation for
-    cooperative multi-agent reinforcement learning (2019).
+    """Game that monotonic mixing cannot represent.
+
+    K. Son et al., QTRAN: learning to factorize with transformation for cooperative multi-agent reinforcement learning
+    (2019).
     """
     return {"agents": 2, "actions": THREE, "payoffs": [[8, -12, -12], [-12, 0, 0], [-12, 0, 0]]}
 

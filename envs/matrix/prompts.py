@@ -79,7 +79,10 @@ def number_text(value: float) -> str:
 
 
 def written(game: MatrixGame) -> str:
-    """The tables, a line per state: payoffs, or one for all, and next state of each joint action."""
+    """The tables, a line per state.
+
+    Payoffs, or one for all, and the next state of each joint action.
+    """
     joints = [" ".join(joint) for joint in game.joints()]
     lines = []
     for state, state_payoffs, follows in zip(game.states, game.payoffs, game.successor, strict=True):

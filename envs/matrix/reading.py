@@ -104,7 +104,10 @@ def _names(value: object, form: re.Pattern[str], where: str, what: str) -> tuple
 
 
 def _states(record: Mapping[Any, Any]) -> dict[str, Mapping[str, Any]]:
-    """The fields `payoffs` and `next` of each state; those of the game itself where it has one state alone."""
+    """The fields `payoffs` and `next` of each state.
+
+    Those of the game itself where it has one state alone.
+    """
     states = record.get("states")
     if "states" not in record:
         if "payoffs" not in record:

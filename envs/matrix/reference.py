@@ -1,5 +1,7 @@
-"""Scripted players for `matrix-v1`: `reference` plays its part of an optimal joint action, `uniform` draws, `lazy` is
-silent. In the arena `legal` draws, `first` and `last` always play the first and the last action of their table.
+"""Scripted players for `matrix-v1`.
+
+`reference` plays its part of an optimal joint action, `uniform` draws, `lazy` is silent. In the arena `legal` draws,
+`first` and `last` always play the first and the last action of their table.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ Parts = dict[str, float]
 def score(
     solution: Solution, at: Position, joint: Sequence[int] | None, forfeit: float | None, silent: Sequence[bool]
 ) -> list[Parts]:
-    """Rewards of one turn, by agent: `payoff` by the table, or `illegal` where its text named no action.
+    """Rewards of one turn, by agent.
+
+    `payoff` by the table, or `illegal` where its text named no action.
 
     Args:
         solution: of the game.

@@ -47,7 +47,9 @@ class Tally:
         return Tally(wrong, tuple(sum(pair) for pair in zip(self.returns, rewards, strict=True)))
 
     def outcome(self) -> float:
-        """Return 1 if the first of two agents is ahead, -1 if the second is: by fewer illegal answers, then by return.
+        """Return 1 if the first of two agents is ahead, -1 if the second is.
+
+        Fewer illegal answers count first, then the return.
 
         >>> Tally((1, 0), (5.0, 0.0)).outcome(), Tally((2, 2), (5.0, 0.0)).outcome(), Tally.of(2).outcome()
         (-1.0, 1.0, 0.0)
@@ -85,7 +87,9 @@ def _pattern(actions: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def completed(chosen: Sequence[int | None], sizes: Sequence[int], rng: np.random.Generator) -> list[int]:
-    """Return the joint action, for an agent that named none with one that is drawn, all equally likely.
+    """Return the joint action, with a random one for an agent that named none.
+
+    All actions are equally likely.
 
     Args:
         chosen: the number of each agent's action, None where it named none.

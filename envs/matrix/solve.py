@@ -19,7 +19,9 @@ from palaver.envs.matrix.table import Floats, MatrixGame
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Solution:
-    """Values of the undiscounted game, by the turns left in the round (first axis, 0 to the horizon) and the state.
+    """Values of the undiscounted game, by turns left in the round and state.
+
+    The first axis is 0 to the horizon.
 
     Attributes:
         game: what is solved.
@@ -45,7 +47,9 @@ def solve(game: MatrixGame) -> Solution:
 
 
 def best_values(game: MatrixGame, discount: float = 1.0, after: float = 0.0) -> Floats:
-    """V_l(s), shape (horizon + 1, S + 1): the best discounted return of the team with l turns left in the round.
+    """V_l(s), shape (horizon + 1, S + 1).
+
+    The best discounted return of the team with l turns left in the round.
 
     Args:
         game: to be solved.
@@ -60,7 +64,10 @@ def best_values(game: MatrixGame, discount: float = 1.0, after: float = 0.0) -> 
 
 
 def worst_values(game: MatrixGame) -> Floats:
-    """The least undiscounted return of each agent whatever all do, shape (horizon + 1, S + 1, N)."""
+    """Least undiscounted return of each agent, shape (horizon + 1, S + 1, N).
+
+    The minimum is over the actions of all.
+    """
     values = np.zeros((game.horizon + 1, len(game.states) + 1, len(game.agents)))
     for left in range(1, game.horizon + 1):
         values[left, :-1] = (game.payoffs + values[left - 1][game.successor]).min(axis=1)
@@ -82,7 +89,7 @@ def joint_values(game: MatrixGame, best: Floats, state: int, left: int, discount
 
 
 def max_return(game: MatrixGame, repeats: int = 1, discount: float = 1.0) -> float:
-    """The best discounted return that the team can reach in `repeats` rounds, one after the other.
+    """The best discounted return of the team in `repeats` successive rounds.
 
     With a discount the length of a round matters for what follows it, so the rounds are solved from the last one back.
     """
@@ -108,7 +115,9 @@ def least(game: MatrixGame, worst: Floats) -> float:
 def expected_return(
     game: MatrixGame, chances: Mapping[str, Sequence[Sequence[float]]], discount: float = 1.0
 ) -> Floats:
-    """The exact return of one round for each agent, shape (N,), when the agents draw their actions independently.
+    """Exact return of one round for each agent, shape (N,).
+
+    The agents draw their actions independently.
 
     Args:
         game: that is played.

@@ -87,7 +87,10 @@ class MatrixGame:
 
 
 def _longest(successor: Integers) -> int:
-    """The turns of the longest way from the first state to the end; 0 if there is a circle. successor: (S, J)."""
+    """Turns of the longest path from the first state to the end; 0 with a cycle.
+
+    successor: (S, J).
+    """
     count = len(successor)
     turns = np.zeros(count + 1, dtype=np.intp)  # the last is the end
     for _ in range(count + 1):

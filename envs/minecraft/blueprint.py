@@ -1,4 +1,7 @@
-"""Worlds as few rectangles per layer, and as few boxes: what prompts show and what scripted builders build. Pure."""
+"""Worlds as few rectangles per layer, and as few boxes. Pure.
+
+Prompts show rectangles, scripted builders build boxes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ class Cuboid(NamedTuple):
 def boxes(
     cells: Cells, origin: Position = (0, 0, 0), where: NDArray[np.bool_] | None = None, up: bool = True
 ) -> list[Cuboid]:
-    """Boxes that hold each cell of `where` once (every block, if None): greedily along x, then z, then y.
+    """Boxes that hold each cell of `where` once (every block, if None).
+
+    Greedily along x, then z, then y.
 
     Args:
         cells: a world.
@@ -63,7 +68,10 @@ def boxes(
 
 
 def layers(cells: Cells, palette: Palette, origin: Position = (0, 0, 0), where: NDArray[np.bool_] | None = None) -> str:
-    """One line for each layer, `y=0: x1 z1 x2 z2 block; ...`, equal neighbours together as `y=1 to 2: ...`."""
+    """One line for each layer, `y=0: x1 z1 x2 z2 block; ...`.
+
+    Equal neighbours are merged as `y=1 to 2: ...`.
+    """
     by_layer: dict[int, list[str]] = {}
     for box in boxes(cells, origin, where, up=False):
         text = f"{box.x1} {box.z1} {box.x2} {box.z2} {name(box.code, palette)}"
@@ -79,7 +87,10 @@ def layers(cells: Cells, palette: Palette, origin: Position = (0, 0, 0), where: 
 
 
 def parse_layers(text: str, low: Position, high: Position) -> tuple[Cells, Palette]:
-    """The world that `layers` wrote, with the blocks in the order of their names; other lines are passed over."""
+    """The world that `layers` wrote, with the blocks in the order of their names.
+
+    Other lines are passed over.
+    """
     parsed = []
     for start, end, line in _LAYER.findall(text):
         for x1, z1, x2, z2, block in _RECTANGLE.findall(line.replace(";", " ")):

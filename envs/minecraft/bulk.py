@@ -17,7 +17,7 @@ ParsedLines: TypeAlias = "tuple[NDArray[np.uint8], list[int]]"  # coordinates, (
 
 
 def read(lines: Sequence[str], verb: str, numbers: int, codes: Mapping[str, int]) -> ParsedLines | None:
-    """The coordinates, (numbers, lines), and the codes of lines; None unless every line is plain.
+    """Coordinates, (numbers, lines), and codes of lines; None unless every line is plain.
 
     Args:
         lines: of any text.

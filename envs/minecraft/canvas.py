@@ -1,4 +1,7 @@
-"""A sheet whose unit is the pixel, y down: polygons and words in the order they are put on it."""
+"""A drawing area in pixels, y down.
+
+Polygons and words are drawn in the order they are added.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,10 @@ class Canvas:
 
 
 def text_width(text: str, size: float) -> float:
-    """About how many pixels a text takes: the font's letters are 0.55 of its size wide on average."""
+    """Approximate width of a text in pixels.
+
+    The font's letters are 0.55 of its size wide on average.
+    """
     return 0.55 * size * len(text)
 
 

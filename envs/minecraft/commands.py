@@ -90,7 +90,9 @@ class ParsedCommands:
 
 
 def shares(max_commands: int, agents: int) -> tuple[int, ...]:
-    """Split `max_commands` commands equally, the remainder to the first; each agent has at least one.
+    """Split `max_commands` commands equally, the remainder to the first.
+
+    Each agent has at least one.
 
     >>> shares(301, 2), shares(1, 2)
     ((151, 150), (2, 1))
@@ -117,7 +119,10 @@ def lines_of(text: str) -> list[str]:
 
 
 def read(text: str, terms: Terms) -> ParsedCommands:
-    """Everything that one agent's text does under its terms; the same for any text, in time linear in its length."""
+    """Everything that one agent's text does under its terms.
+
+    The same for any text, in time linear in its length.
+    """
     numbers = COORDINATES[terms.verb]
     lines = text.splitlines()
     faults: dict[int, str] = {}
@@ -144,7 +149,10 @@ def read(text: str, terms: Terms) -> ParsedCommands:
 
 
 def _table(count: int, places: slice | list[int], parsed: bulk.ParsedLines | None, terms: Terms) -> Boxes:
-    """Table (8, lines) of plain commands: lowest corner, highest corner, code, 1 if placing; or 0."""
+    """Table (8, lines) of plain commands.
+
+    Lowest corner, highest corner, code, and 1 if placing, else 0.
+    """
     table = np.zeros((8, count), dtype=np.intp)
     if parsed is None:
         return table
@@ -181,7 +189,10 @@ def _parse(lines: Sequence[str], table: Boxes, faults: dict[int, str], kills: li
 def _admit_in_order(
     table: Boxes, faults: dict[int, str], kills: list[int], used: dict[int, int], terms: Terms
 ) -> tuple[list[int], list[int]]:
-    """The places of the placings and kills that all limits allow, line by line; the others are added to `faults`."""
+    """The places of the placings and kills that all limits allow, line by line.
+
+    The others are added to `faults`.
+    """
     accepted: list[int] = []
     killed: list[int] = []
     deadly = frozenset(kills)
@@ -205,7 +216,10 @@ def _admit_in_order(
 
 
 def _admit_together(table: Boxes, faults: dict[int, str], used: dict[int, int], terms: Terms) -> Kept:
-    """The same where there are no more lines than commands: only the limits of blocks are to be looked at."""
+    """Limits where there are no more lines than commands.
+
+    Only the limits of blocks need to be checked then.
+    """
     if terms.limits:
         x, y, z = table[3:6] - table[:3] + 1
         volumes = x * y * z * table[7]
@@ -217,7 +231,10 @@ def _admit_together(table: Boxes, faults: dict[int, str], used: dict[int, int], 
 
 
 def _afford(table: Boxes, volumes: list[int], faults: dict[int, str], used: dict[int, int], terms: Terms) -> list[int]:
-    """The places of the placings that the limits of blocks allow; `volumes` are 0 where a line is none."""
+    """Places of the placings that the limits of blocks allow.
+
+    `volumes` are 0 where a line is not a command.
+    """
     accepted = []
     left = [sum(volumes)] * (max(terms.codes.values()) + 1)
     refused: list[list[int]] = [[] for _ in left]
@@ -245,7 +262,10 @@ def _limits(terms: Terms) -> dict[int, tuple[int, str]]:
 
 
 def parse_line(line: str, terms: Terms) -> Placing | str | None:
-    """One line without its bullet: a placing, `KILL`, the reason why it is no command, or None for a lone `/`."""
+    """Parse one line without its bullet.
+
+    A placing, `KILL`, the reason why it is no command, or None for a lone `/`.
+    """
     words = line.removeprefix("/").split()
     if not words:
         return None

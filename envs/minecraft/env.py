@@ -64,12 +64,11 @@ class Built:
 
 
 class BuildingEnv(TextEnv):
-    """Build together. Subclasses define observations (`opening_of`, `feedback`), limits (`terms`) and rewards
-    (`rewards`).
+    """Base class of environments in which agents build together.
 
-    During an episode `target`, `built` and `owner` are worlds as `palaver.envs.minecraft.world` has them, and `palette`
-    names their blocks. `shape_only` is True if any block will do for any other, `best` the upper bound of a turn's
-    reward.
+    Subclasses define observations (`opening_of`, `feedback`), limits (`terms`) and rewards (`rewards`). During an
+    episode `target`, `built` and `owner` are worlds as `palaver.envs.minecraft.world` has them, and `palette` names
+    their blocks. `shape_only` is True if any block will do for any other, `best` the upper bound of a turn's reward.
 
     Args:
         tasks: what a reset may be about.
@@ -163,7 +162,10 @@ class BuildingEnv(TextEnv):
         )
 
     def render(self) -> Any:
-        """With `ansi` the layers, target against built, and the transcript; with `rgb_array` a picture (h, w, 3)."""
+        """With `ansi` the layers, target against built, and the transcript.
+
+        With `rgb_array` a picture (h, w, 3).
+        """
         if self.render_mode == "rgb_array":
             return picture.rgb_array(self.target, self.built, self.palette, self.owner, self.shape_only)
         text = super().render()

@@ -1,4 +1,7 @@
-"""The parts of a picture: the two worlds in three dimensions, the layers, who built what, and the legend."""
+"""The parts of a picture.
+
+The two worlds in three dimensions, the layers, who built what, and the legend.
+"""
 
 from __future__ import annotations
 

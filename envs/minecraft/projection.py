@@ -1,4 +1,7 @@
-"""Cubes as polygons: an orthographic view of a world, back to front, so that nearer faces cover farther ones. Pure."""
+"""Cubes as polygons: an orthographic view of a world. Pure.
+
+Faces go back to front, so that nearer ones cover farther ones.
+"""
 
 from __future__ import annotations
 
@@ -64,9 +67,10 @@ class Faces:
 
 
 def faces(solid: NDArray[np.bool_], ghosts: NDArray[np.bool_], view: ViewAngle) -> Faces:
-    """The faces of a world that look toward the eye: those of the solid cells and of the ghosts among the others.
+    """Faces of a world that look toward the eye.
 
-    A face is left out where a solid neighbour covers it, or where both cells are ghosts.
+    Those of the solid cells, and of the ghosts among the others. A face is left out where a solid neighbour covers it,
+    or where both cells are ghosts.
 
     Cells of a grid seen from one direction never cover each other in a circle: sorted by how far each lies along the
     three axes toward the eye, later ones are never behind earlier ones.

@@ -1,4 +1,7 @@
-"""Sharing a building out: who builds which boxes, so that every cell is built once and no limit is passed. Pure."""
+"""Division of a building among agents. Pure.
+
+Every cell is built once, and no limit is passed.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ def share_out(blocks: Sequence[Cuboid], agents: int, limits: Mapping[int, int]) 
 
 
 def _cut(box: Cuboid, max_volume: int) -> tuple[Cuboid, list[Cuboid]]:
-    """A part of a box of at most `max_volume` cells (1 or more), as large as whole slices allow, and what is left."""
+    """A part of a box of at most `max_volume` cells (1 or more), and the remainder.
+
+    The part is as large as whole slices allow.
+    """
     remainder: list[Cuboid] = []
     while box.volume > max_volume:
         sides = {axis: box[axis + 3] - box[axis] + 1 for axis in range(3)}

@@ -1,7 +1,8 @@
-"""Imitation texts for both agents: papers of the arXiv generator, each answered alone or after a partner.
+"""Imitation texts for both agents.
 
-Both paragraphs are written as by the author who does not coordinate. The observer's are drawn without regard to the
-partner's, so that it is left to reward what to make of them.
+Papers of the arXiv generator, each answered alone or after a partner. Both paragraphs are written as by the author who
+does not coordinate. The observer's are drawn without regard to the partner's, so that it is left to reward what to make
+of them.
 """
 
 from __future__ import annotations

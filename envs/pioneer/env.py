@@ -1,8 +1,8 @@
-"""One answers, the other answers knowing that: CORY's workflow around a single-agent environment.
+"""One agent answers, the other answers with knowledge of that answer.
 
-The `pioneer` answers the task of the inner environment. Then the `observer` is shown the same task with the pioneer's
-answer and answers too. Both are rewarded for both answers, so the pioneer gains from an answer that helps, and the
-observer from one that is better still.
+CORY's workflow around a single-agent environment. The `pioneer` answers the task of the inner environment. Then the
+`observer` is shown the same task with the pioneer's answer and answers too. Both are rewarded for both answers, so the
+pioneer gains from an answer that helps, and the observer from one that is better still.
 
 ## Observation
 

@@ -14,9 +14,10 @@ DRAWN = 256  # tasks of a format that draws its own teams
 
 
 def load(source: str | Path, format: str) -> tuple[Task, ...]:
-    """Ordered pairs of different teams (one team alone meets itself); of large sets, 16 opponents for each team.
+    """Ordered pairs of different teams (one team alone meets itself).
 
-    A format that draws its own teams has 256 tasks, which differ by their seeds alone.
+    Of large sets, 16 opponents for each team. A format that draws its own teams has 256 tasks, which differ by their
+    seeds alone.
 
     Raises:
         ConfigError, TaskError, ShowdownError: see `palaver.envs.pokemon.teams.load`.

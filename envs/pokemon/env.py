@@ -1,7 +1,7 @@
-"""Pokémon battles, one against one, in an embedded simulator (Pokémon Showdown's). No server is needed.
+"""Pokémon battles, one against one, in an embedded simulator (Pokémon Showdown's).
 
-Two sides, `p1` and `p2`, choose at the same time. The task is a match-up of two teams; the seed decides everything
-else. It needs Node.js and the simulator: `palaver showdown install`.
+No server is needed. Two sides, `p1` and `p2`, choose at the same time. The task is a match-up of two teams; the seed
+decides everything else. It needs Node.js and the simulator: `palaver showdown install`.
 
 ## Observation
 
@@ -288,7 +288,7 @@ class PokemonEnv(TextEnv):
         groups: Sequence[str] = (),
         each: Each = map,
     ) -> list[Step]:
-        """One step of each of several instances, with one message to each of the simulator's processes."""
+        """One step of each of several instances, with one message to each simulator process."""
         moves: list[tuple[Battle, Mapping[Side, str]]] = []
         for env, action in zip(envs, actions, strict=True):
             if isinstance(env, cls) and env.agents and env.battle is not None:
@@ -324,7 +324,7 @@ class PokemonEnv(TextEnv):
             return "\n\n".join(f"[{side}]\n{text}" for side, text in self.observations.items())
 
     def render(self) -> str | None:
-        """The battle so far as an onlooker reads it, or with `html` as a page that replays it; None without a mode."""
+        """The battle so far as a spectator reads it, or (`html`) its replay; None without a mode."""
         with self._lock:
             if self.render_mode is None:
                 return None

@@ -9,7 +9,10 @@ STATS = ("atk", "def", "spa", "spd", "spe")
 
 
 def types(dex: Dex, mon: Own | OpposingPokemon, player: Mine | Theirs | None = None) -> tuple[str, ...]:
-    """Current types of a Pokémon; `player` if it is active, whose volatiles may change its types."""
+    """Current types of a Pokémon.
+
+    `player` if it is active, whose volatiles may change its types.
+    """
     tera = mon.get("tera")
     if mon.get("terastallized") and tera and tera != "stellar":
         return (str(tera),)
@@ -40,7 +43,10 @@ def opponent(view: SideView) -> OpposingPokemon | None:
 
 
 def move_type(dex: Dex, id: str, mon: Own | OpposingPokemon | None = None) -> str:
-    """The type a move has, Hidden Power's by its name, Tera Blast's of one that has terastallized."""
+    """Type of a move.
+
+    Hidden Power's is by its name, Tera Blast's that of a terastallized Pokémon.
+    """
     if id.startswith("hiddenpower") and len(id) > 11:
         return id[11:].rstrip("0123456789")
     if id == "terablast" and mon is not None and mon.get("terastallized") and mon.get("tera"):

@@ -1,4 +1,4 @@
-"""A battle to look at: as text, and as a page that replays it in a browser without any network."""
+"""A battle as text, and as a page that replays it in a browser without any network."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def _turns(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
 
 
 def _frames(lines: Sequence[str]) -> list[dict[str, object]]:
-    """State after each line: turn, text, and side -> Pokémon -> [part of its hit points, status, is active]."""
+    """State after each line: turn, text, and side -> Pokémon -> status.
+
+    A status is [part of its hit points, status, is active].
+    """
     teams: dict[str, dict[str, list[object]]] = {"p1": {}, "p2": {}}
     frames: list[dict[str, object]] = []
     turn_lines = [(turn, line) for turn, part_lines in _turns(lines) for line in part_lines]

@@ -53,7 +53,10 @@ def standing(team: Sequence[Own]) -> Standing:
 
 
 def forfeited(now: Mapping[Side, Standing], gone: Sequence[Side]) -> Mapping[Side, Standing]:
-    """Return the standings with every Pokémon of the sides in `gone` fainted, so that giving up saves nothing."""
+    """Return the standings with every Pokémon of the sides in `gone` fainted.
+
+    So a forfeit has no advantage.
+    """
     return {side: [(0.0, ill, True) for _, ill, _ in mons] if side in gone else mons for side, mons in now.items()}
 
 
@@ -64,7 +67,10 @@ def score(
     winner: str,
     gone: Sequence[Side] = (),
 ) -> dict[str, dict[str, float]]:
-    """Side -> component -> reward. `winner` is empty while the battle goes on and after a tie; `gone` forfeit it."""
+    """Side -> component -> reward.
+
+    `winner` is empty while the battle goes on and after a tie; `gone` forfeit it.
+    """
     if not weights.shaped:
         return {side: {"victory": _victory(weights, side, winner, gone)} for side in SIDES}
     lost = {side: sum(b[0] - a[0] for b, a in zip(before[side], after[side], strict=True)) for side in SIDES}

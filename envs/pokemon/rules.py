@@ -51,7 +51,10 @@ NONE = ParsedAction("", False)
 
 @dataclass(frozen=True)
 class Choice:
-    """A request of a side (its beginning), its legality, the action, and the simulator's word for it."""
+    """The simulator's answer for a request of a side.
+
+    (Beginning of the request, its legality, the action, the answer.)
+    """
 
     requested: str
     legal: bool
@@ -60,7 +63,9 @@ class Choice:
 
 
 def choose(text: str, legal: Mapping[str, str], *keys: object) -> Choice:
-    """Return the action that a text chooses, or where it names none one that is drawn with the keys.
+    """Return the action that a text chooses, or a random one if it names none.
+
+    Random actions are drawn with the keys.
 
     Args:
         text: anything.
@@ -99,9 +104,10 @@ def read(text: str, legal: Sequence[str]) -> ParsedAction:
 
 
 def drawn(legal: Sequence[str], *keys: object) -> str:
-    """Return what is played where a text names no action: any of the legal ones, equally likely, the same for the keys.
+    """Return the action where a text names none.
 
-    It carries no skill, so that an illegal answer is worth no more than a legal action at random.
+    Any of the legal ones, equally likely, the same for the same keys. It carries no skill, so that an illegal answer is
+    worth no more than a legal action at random.
 
     >>> sorted({drawn(("move surf", "switch starmie"), "p1", turn) for turn in range(9)})
     ['move surf', 'switch starmie']

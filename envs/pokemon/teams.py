@@ -85,7 +85,10 @@ class Team:
 
 @dataclass(frozen=True)
 class TeamSet:
-    """Teams of one format; empty where the format draws its own. `refused` maps a team's name to what is illegal."""
+    """Teams of one format; empty where the format draws its own.
+
+    `refused` maps a team's name to what is illegal.
+    """
 
     source: str
     format: str

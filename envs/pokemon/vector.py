@@ -177,8 +177,10 @@ def numbers(dex: Dex, turn: int, view: SideView) -> list[float]:
 
 
 class FeatureHistory:
-    """Words and numbers of one side through one battle, in a third of the time: only what is not as it was when it was
-    last looked at is described again. Views must not be changed after they were looked at.
+    """Words and numbers of one side through one battle, computed incrementally.
+
+    Only what changed since the last view is described again, in a third of the time. Views must not be changed after
+    they were given.
 
     Args:
         dex: of the format's generation.

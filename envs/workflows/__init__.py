@@ -1,1 +1,4 @@
-"""Workflows: who speaks when and who sees what, declared as data, around any task with a scorer."""
+"""Workflows: the order of speakers and their visibility, declared as data.
+
+They go around any task with a scorer.
+"""

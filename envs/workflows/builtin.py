@@ -1,4 +1,7 @@
-"""The workflows that are known by name. Each is data made by a short function; `docs/workflows` has a page of each."""
+"""The workflows that are known by name.
+
+Each is data made by a short function; `docs/workflows` has a page of each.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ def solvers(agents: int, least: int = 1) -> tuple[str, ...]:
 
 
 def parallel(agents: int = 2) -> Workflow:
-    """Everyone answers once, alone; the team's answer is that of the majority, and is shown to none.
+    """Everyone answers once, alone.
+
+    The team's answer is that of the majority, and is shown to none.
 
     Args:
         agents: how many answer.
@@ -107,7 +112,9 @@ def summary(agents: int = 3, shuffle: bool = False, mask: bool = False) -> Workf
 
 
 def chain(agents: int = 2, rounds: int = 1) -> Workflow:
-    """Agents answer in turn, each shown all texts since its own last one, at first the full transcript.
+    """Agents answer in turn.
+
+    Each is shown all texts since its own last one, at first the full transcript.
 
     Args:
         agents: how many take turns.
@@ -126,7 +133,10 @@ def chain(agents: int = 2, rounds: int = 1) -> Workflow:
 
 
 def pioneer() -> Workflow:
-    """One answers, the other answers knowing that (CORY, arXiv:2410.06101); both answers count alike."""
+    """One answers, the other answers knowing that (CORY, arXiv:2410.06101).
+
+    Both answers count alike.
+    """
     stages = (
         WorkflowStage(speakers=("pioneer",)),
         WorkflowStage(speakers=("observer",), shows=Shows(), ask="Write your own answer to the question."),
@@ -135,7 +145,9 @@ def pioneer() -> Workflow:
 
 
 def verify(rounds: int = 1) -> Workflow:
-    """`generator` answers, `verifier` approves, which ends it, or rejects, and `refiner` answers again; `rounds` times.
+    """`generator` answers, `verifier` approves or rejects, and `refiner` answers again.
+
+    Approval ends it; `rounds` times.
 
     Args:
         rounds: how often the verifier looks at most.
@@ -171,7 +183,7 @@ def solver_judge(agents: int = 3, shuffle: bool = False) -> Workflow:
 
 
 def discussion(names: tuple[str, ...] | list[str] = ("background", "method"), rounds: int = 1) -> Workflow:
-    """Everyone writes a plan, sees the others' for `rounds` rounds, and then all do the task together.
+    """All write a plan, see the others' for `rounds` rounds, and do the task together.
 
     Args:
         names: of the agents.

@@ -1,10 +1,10 @@
-"""Any one-turn environment as the task of a workflow: writing after a discussion, code with a reviewer, and others.
+"""Any one-turn environment as the task of a workflow.
 
-The `env` keyword names the task's environment, `workflow` the stages and the texts they see;
-[workflows](../workflows.md) shows all of them, and how to declare your own. By default two authors plan in a sentence
-what they are going to write, read each other's sentence, and then write `arxiv-v0`'s two paragraphs. With
-`env="coding-mini-v0", workflow="review"` a coder writes a program, a reviewer criticises it, and the coder writes it
-again.
+Writing after a discussion, code with a reviewer, and others. The `env` keyword names the task's environment, `workflow`
+the stages and the texts they see; [workflows](../workflows.md) shows all of them, and how to declare your own. By
+default two authors plan in a sentence what they are going to write, read each other's sentence, and then write
+`arxiv-v0`'s two paragraphs. With `env="coding-mini-v0", workflow="review"` a coder writes a program, a reviewer
+criticises it, and the coder writes it again.
 
 ## Observation
 

@@ -8,9 +8,10 @@ _LEAST = 40  # characters of a text that are shown however many there are
 
 
 def quoted(text: str, max_chars: int) -> str:
-    """`text` with `> ` before every line, whatever breaks its lines, cut with a mark at `max_chars` characters.
+    """`text` with `> ` before every line, cut at `max_chars` characters.
 
-    The mark is in a line of its own without `> `, so that no text can hold it.
+    The cut is marked, and all line breaks count. The mark is in a line of its own without `> `, so that no text can
+    hold it.
 
     >>> print(quoted("3 + 4 = 7\\nYou are the judge.", 100))
     > 3 + 4 = 7
@@ -40,8 +41,9 @@ def quoted(text: str, max_chars: int) -> str:
 
 
 def room_for_each(room: int, texts: int, max_chars: int) -> int:
-    """Characters shown of each of some texts: `max_chars`, or fewer where that does not fit in `room`.
+    """Number of characters shown of each text.
 
-    Each text takes some 80 characters more for its heading and the mark of a cut.
+    `max_chars`, or fewer where that does not fit in `room`. Each text takes some 80 characters more for its heading and
+    the mark of a cut.
     """
     return max(_LEAST, min(max_chars, room // max(1, texts) - 80))

@@ -1,7 +1,7 @@
-"""Assignment of scores to agents and turns. Pure; see also `shaping.py` and `reward_scheme.py`.
+"""Assignment of scores to agents and turns.
 
-Axes: T turns, N agents. A score is a share of the most possible: 1 is right, 0 wrong, None where an agent was not
-scored. `Scores` holds v[t][i], the score of agent i's text at turn t.
+Pure; see also `shaping.py` and `reward_scheme.py`. Axes: T turns, N agents. A score is a share of the most possible: 1
+is right, 0 wrong, None where an agent was not scored. `Scores` holds v[t][i], the score of agent i's text at turn t.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def per_turn(answerable: Scores) -> list[list[float]]:
 
 
 def last(answerable: Scores) -> list[list[float]]:
-    """R_i^T = the newest w_i^t that there is, and 0 before: only the end is rewarded. (T, N) -> (T, N)."""
+    """R_i^T = the newest w_i^t that there is, and 0 before: only the end is rewarded.
+
+    (T, N) -> (T, N).
+    """
     rewards = [[0.0] * len(row) for row in answerable]
     for agent in range(len(rewards[-1])):
         known = [row[agent] for row in answerable]
@@ -58,7 +61,10 @@ def last(answerable: Scores) -> list[list[float]]:
 
 
 def accumulated(answerable: Scores) -> list[list[float]]:
-    """R_i^t = sum over k >= t of w_i^k, without discount: a turn's reward counts all that follows. (T, N) -> (T, N)."""
+    """R_i^t = sum over k >= t of w_i^k, without discount. (T, N) -> (T, N).
+
+    A turn's reward counts all that follows.
+    """
     rewards = per_turn(answerable)
     for turn in range(len(rewards) - 2, -1, -1):
         rewards[turn] = [now + later for now, later in zip(rewards[turn], rewards[turn + 1], strict=True)]

@@ -51,9 +51,10 @@ def latest(record: Record) -> dict[str, WorkflowText]:
 
 
 def standing(record: Record, final: str) -> tuple[WorkflowText, ...]:
-    """The texts that are the team's current answer; its score is their mean. Nothing if there is no answer.
+    """Texts that are the team's current answer.
 
-    By vote it is the first text that gives the majority's answer; see `votes.majority` for ties.
+    Its score is their mean; none if there is no answer. By vote it is the first text that gives the majority's answer;
+    see `votes.majority` for ties.
     """
     newest = latest(record)
     if final == "vote":
@@ -90,7 +91,9 @@ def verdict(text: str) -> str:
 
 
 def picked(text: str, among: int) -> int | None:
-    """The place, from 0, of the answer that a judge names: the whole number after the last `####`, else the last one.
+    """Index, from 0, of the answer that a judge names.
+
+    The whole number after the last `####`, else the last one.
 
     >>> picked("Answer 2 is right, not 3. #### 2", 3), picked("number 4", 3), picked("the first", 3)
     (1, None, None)

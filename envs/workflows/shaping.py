@@ -1,7 +1,7 @@
-"""RewardScheme terms for improvement and influence, added to scores. Pure functions, (T, N) -> (T, N).
+"""RewardScheme terms for improvement and influence, added to scores.
 
-Sources: MARTI is the repository TsinghuaC3I/MARTI, UMAD (MAVERL) the repository qiaodan-cuhk/UMAD, MAPoRL Park et al.,
-arXiv:2502.18439.
+Pure functions, (T, N) -> (T, N). Sources: MARTI is the repository TsinghuaC3I/MARTI, UMAD (MAVERL) the repository
+qiaodan-cuhk/UMAD, MAPoRL Park et al., arXiv:2502.18439.
 
 Axes and scores as in `reward.py`. An agent is right where its score is above one half; a mean of exactly one half is
 not.
@@ -20,7 +20,10 @@ Earlier = Literal["own", "all"]
 
 
 def earlier_mean(scores: Scores, turn: int, agent: int, earlier: Earlier) -> float | None:
-    """Q: the mean of the scores of the turns before, the agent's own or those of all; None if there are none."""
+    """Q: the mean of the scores of earlier turns; None if there are none.
+
+    The scores are the agent's own, or those of all.
+    """
     known = [
         value
         for row in scores[:turn]
@@ -31,22 +34,26 @@ def earlier_mean(scores: Scores, turn: int, agent: int, earlier: Earlier) -> flo
 
 
 def margin(scores: Scores, weight: float, earlier: Earlier) -> list[list[float]]:
-    """weight * (R - Q): the gain of a turn over the earlier ones, Q as `earlier_mean`; MARTI's `margin`.
+    """weight * (R - Q): the gain of a turn over the earlier ones, MARTI's `margin`.
 
-    The first turn of an agent has no Q and gains nothing.
+    Q as `earlier_mean`. The first turn of an agent has no Q and gains nothing.
     """
     return _bonuses(scores, earlier, lambda r, q: weight * (r - q))
 
 
 def quality(scores: Scores, weight: float, earlier: Earlier) -> list[list[float]]:
-    """weight * (Q R - (1 - Q)(1 - R)) = weight * (Q + R - 1): staying right is rewarded, staying wrong penalised;
-    MARTI's `quality`.
+    """weight * (Q R - (1 - Q)(1 - R)) = weight * (Q + R - 1): MARTI's `quality`.
+
+    Staying right is rewarded, staying wrong penalised.
     """
     return _bonuses(scores, earlier, lambda r, q: weight * (q * r - (1 - q) * (1 - r)))
 
 
 def outcome(scores: Scores, weight: float) -> list[list[float]]:
-    """weight * the agent's newest score, at every turn before that one where it was scored: MARTI's `with_outcome`."""
+    """weight * the agent's newest score: MARTI's `with_outcome`.
+
+    At every turn before the one where it was scored.
+    """
     added = [[0.0] * len(row) for row in scores]
     for agent in range(len(scores[0]) if scores else 0):
         turns = [turn for turn, row in enumerate(scores) if row[agent] is not None]
@@ -56,10 +63,10 @@ def outcome(scores: Scores, weight: float) -> list[list[float]]:
 
 
 def influence_sign(scores: Scores, step: float) -> list[list[float]]:
-    """+step where the others' mean score rises with the next turn, -step where it falls, 0 where it stays.
+    """+step where the others' mean score rises with the next turn, -step where it falls.
 
-    The influence reward of UMAD: sign(mean over j != i of (v_j^(t+1) - v_j^t)) * step, from the others'
-    own scores, not from the team's, whose sign would mix in the agent's own change.
+    0 where it is unchanged. The influence reward of UMAD: sign(mean over j != i of (v_j^(t+1) - v_j^t)) * step, from
+    the others' own scores, not from the team's, whose sign would mix in the agent's own change.
     """
     added = [[0.0] * len(row) for row in scores]
     for turn, (now, then) in enumerate(pairwise(scores)):

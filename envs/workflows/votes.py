@@ -1,4 +1,7 @@
-"""Majorities. Pure. A key is what a text answers, equal for equal answers; "" is no answer and has no vote."""
+"""Majorities. Pure.
+
+A key is what a text answers, equal for equal answers; "" is no answer and has no vote.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,9 @@ def agreed(keys: Sequence[str], share: float) -> bool:
 
 
 def pseudo_labels(keys: Sequence[str]) -> list[float]:
-    """1 for everyone who gives the majority's answer, else 0: what most answer is taken for right.
+    """1 for every agent that gives the majority's answer, else 0.
 
-    TTRL, Zuo et al., arXiv:2504.16084. Without any answer all are 0.
+    The most frequent answer is taken for right. TTRL, Zuo et al., arXiv:2504.16084. Without any answer all are 0.
 
     >>> pseudo_labels(["7", "8", "7", ""])
     [1.0, 0.0, 1.0, 0.0]

@@ -62,9 +62,10 @@ def sentence(text: str) -> str:
 
 
 def passage(patterns: Sequence[str], slots: Slots, count: int, rng: random.Random, opener_rate: float = 0.0) -> str:
-    """`count` sentences of different patterns, in the patterns' order; all patterns if there are fewer.
+    """`count` sentences of different patterns, in the patterns' order.
 
-    The order makes the text read as one, and lets a small model know its position in the text from its last sentence.
+    All patterns if there are fewer. The order makes the text read as one, and lets a small model know its position in
+    the text from its last sentence.
 
     Args:
         patterns: to choose from.
@@ -171,8 +172,9 @@ def answer(authors: Mapping[str, Sequence[str]], agent: str, slots: Slots, rng: 
 
 
 def shipped_or(source: str | Path, sample: Path, generate: Generate) -> Path | Generate:
-    """Return where `load_tasks` takes the rows of `source` from: the generator for `generated:SEED:COUNT`, else the
-    shipped file.
+    """Return the function from which `load_tasks` takes the rows of `source`.
+
+    The generator for `generated:SEED:COUNT`, else the shipped file.
     """
     return generate if is_generated(source) and not is_sample(str(source)) else sample
 

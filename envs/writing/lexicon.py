@@ -77,7 +77,9 @@ def stop_list() -> frozenset[str]:
 
 
 def lexicon(source: Mapping[str, Sequence[str]] | str | Path | Lexicon | None) -> Lexicon:
-    """A lexicon from a mapping of kind -> expressions, or a YAML or JSON file of one; None is the built-in one.
+    """Lexicon of a mapping of kind -> expressions, or of a YAML or JSON file.
+
+    None is the built-in one.
 
     Raises:
         ConfigError: the file cannot be read, or its content is no such mapping.

@@ -1,7 +1,8 @@
-"""A text that scores well without a model: one sentence for each kind of transition, about the topic's own words.
+"""A text that scores well without a model.
 
-Shared by the scripted policies of the writing environments. It is honest about its task only as far as the reward is:
-the sentences are grammatical, on topic and not repeated, and that is all.
+One sentence for each kind of transition, about the topic's own words. Shared by the scripted policies of the writing
+environments. It is honest about its task only as far as the reward is: the sentences are grammatical, on topic and not
+repeated, and that is all.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def parse_range(prompt: str, unit: str, default: tuple[float, float]) -> tuple[f
 
 
 def topic(text: str) -> list[str]:
-    """The different words of five letters or more, in order, lower case, without stop words and headings."""
+    """Distinct words of five letters or more, in order, lower case.
+
+    Without stop words and headings.
+    """
     body = _HEADING.sub("", text)
     candidates = [word for word in words(body) if len(word) > 4 and word.isalpha() and word not in stop_list()]
     return list(dict.fromkeys(candidates)) or ["subject"]

@@ -175,7 +175,9 @@ def score(rubric: WritingRewardConfig, facts: TextFacts) -> WritingScore:
 
 
 def trapezoid(value: float | None, full: Range, limits: Range) -> float | None:
-    """1 inside `full`, falling linearly to 0 at `limits`, None outside them; all bounds inclusive.
+    """1 inside `full`, falling linearly to 0 at `limits`, None outside them.
+
+    All bounds inclusive.
 
     >>> trapezoid(1.0, (1.3, 1.6), (0.5, 2.0)), trapezoid(2.1, (1.3, 1.6), (0.5, 2.0))
     (0.625, None)

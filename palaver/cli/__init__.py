@@ -1,6 +1,7 @@
-"""The command line: `palaver envs | play | train | evaluate | report | compare | doctor | bench`.
+"""The command line.
 
-Importing this package is cheap; each command imports what it needs when it runs.
+`palaver envs | play | train | evaluate | report | compare | doctor | bench`. Importing this package is cheap; each
+command imports what it needs when it runs.
 """
 
 from __future__ import annotations

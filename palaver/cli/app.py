@@ -80,7 +80,10 @@ def summary(name: str) -> str:
 
 
 class Commands(TyperGroup):
-    """Command group: a user error is one line on stderr and exit code 2, Ctrl-C exit code 130; others are defects."""
+    """Command group: a user error is one line on stderr and exit code 2, Ctrl-C exit code 130.
+
+    Others are defects.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

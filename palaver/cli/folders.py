@@ -128,7 +128,10 @@ def latest(stem: str, file: str, runs: Path = RUNS) -> Path | None:
 
 
 def named(recipe: str, items: Sequence[str], resume: bool, is_kind: Callable[[str], bool]) -> str | None:
-    """Return the recipe of a kind in the arguments of `palaver train`, or the folder after --resume; else None."""
+    """Return the recipe of a kind in the arguments of `palaver train`, else None.
+
+    Or the folder after --resume.
+    """
     given = [recipe, *(item for item in items if resume and "=" not in item)]
     return next((name for name in given[::-1] if is_kind(name)), None)
 
@@ -146,5 +149,8 @@ def fresh(stem: str) -> Path:
 
 
 def is_main_process() -> bool:
-    """Return False in the worker processes of `accelerate launch`, which print and write nothing."""
+    """Return False in the worker processes of `accelerate launch`.
+
+    They print and write nothing.
+    """
     return os.environ.get("RANK", "0") == "0"

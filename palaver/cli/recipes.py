@@ -42,7 +42,9 @@ def explain(config: BaseModel, prefix: str = "") -> None:
 
 
 def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
-    """Print settings that differ from the defaults or are set by the algorithm's name, then all other keys.
+    """Print the changed settings, then all other keys.
+
+    Changed settings differ from the defaults or are set by the algorithm's name.
 
     Args:
         config: of the run.

@@ -28,7 +28,9 @@ def check_pairs(pairs: Sequence[str]) -> None:
 
 
 def keywords(pairs: Sequence[str]) -> dict[str, Any]:
-    """Parse `key=value` pairs as keyword arguments; a value is YAML, so `length=[32,64]` is a list.
+    """Parse `key=value` pairs as keyword arguments.
+
+    A value is YAML, so `length=[32,64]` is a list.
 
     Raises:
         ConfigError: an item that is not such a pair, or a value that is not YAML.

@@ -19,9 +19,9 @@ Pairs = NDArray[np.intp]
 
 
 def expected(strengths: Array, pairs: Pairs) -> Array:
-    """The model's score of the first of each pair, 1 / (1 + exp(θ_b − θ_a)). (…, P) and (K, 2) to (…, K).
+    """The model's score of the first of each pair, 1 / (1 + exp(θ_b − θ_a)).
 
-    R. A. Bradley and M. E. Terry, Rank analysis of incomplete block designs: I (1952).
+    (…, P) and (K, 2) to (…, K). R. A. Bradley and M. E. Terry, Rank analysis of incomplete block designs: I (1952).
     """
     gap = strengths[..., pairs[:, 0]] - strengths[..., pairs[:, 1]]
     return np.asarray(1 / (1 + np.exp(-gap)), dtype=np.float64)
@@ -67,8 +67,9 @@ def strengths(points: Array, games: Array, pairs: Pairs, players: int) -> Array:
 
 
 def deviations(strengths: Array, games: Array, pairs: Pairs, anchor: int) -> Array:
-    """Standard deviations of the distances to the anchor, were all games independent and without ties: from the Fisher
-    information of the model. (P,), (K,), (K, 2) to (P,).
+    """Standard deviations of the distances to the anchor. (P,), (K,), (K, 2) to (P,).
+
+    From the Fisher information of the model, as if all games were independent and without ties.
     """
     score = expected(strengths, pairs)
     information = np.full((len(strengths), len(strengths)), 1 / len(strengths))
@@ -130,11 +131,11 @@ def dispersion(points: Array, games: Array, pairs: Pairs, strengths: Array, effe
 
 
 def gxe(rating: float, deviation: float, middle: float = 1500.0) -> float:
-    """Chance in percent to beat a player of whom nothing is known but that he plays among these (Showdown's GXE).
+    """Chance in percent to beat an unknown player (Showdown's GXE).
 
-    The expected score of Glicko (M. E. Glickman, Parameter estimation in large dynamic paired comparison experiments,
-    1999) against rating `middle` with deviation 350: 100 / (1 + 10^(−g (R − middle) / 400)) with
-    g = 1 / √(1 + 3 q² (RD² + 350²) / π²) and q = ln 10 / 400.
+    Of that player only its membership in this field is known. The expected score of Glicko (M. E. Glickman, Parameter
+    estimation in large dynamic paired comparison experiments, 1999) against rating `middle` with deviation 350: 100 /
+    (1 + 10^(−g (R − middle) / 400)) with g = 1 / √(1 + 3 q² (RD² + 350²) / π²) and q = ln 10 / 400.
 
     >>> gxe(1500, 50), round(gxe(1900, 25), 1)
     (50.0, 82.3)

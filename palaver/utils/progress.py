@@ -13,7 +13,10 @@ from rich.progress import (
 
 
 def progress_columns(label: str) -> tuple[ProgressColumn, ...]:
-    """Columns of a progress bar: label, bar, count, the field `shown` of the task, elapsed and remaining time."""
+    """Columns of a progress bar.
+
+    Label, bar, count, the field `shown` of the task, elapsed and remaining time.
+    """
     return (
         TextColumn(label),
         BarColumn(bar_width=30),

@@ -50,11 +50,11 @@ class DiskError(PalaverError):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder, which is made where it is missing, until the block or the process ends, however it ends.
+    """Lock a folder until the block or the process ends.
 
-    The lock is `flock(2)` on `.lock`, so the kernel releases it with the process. Between hosts that share a file
-    system it holds as far as that file system's `flock` does (NFS from version 3 on with its lock service; not all
-    network file systems). One process that takes it twice is refused the second time.
+    A missing folder is made. The lock is `flock(2)` on `.lock`, so the kernel releases it with the process. Between
+    hosts that share a file system it holds as far as that file system's `flock` does (NFS from version 3 on with its
+    lock service; not all network file systems). One process that takes it twice is refused the second time.
 
     Raises:
         FolderInUseError: another process holds it; the message names its pid, its host and since when.
@@ -153,7 +153,9 @@ def _alive(pid: int) -> bool:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a temporary file and rename it: a process that is killed in between, or a full disk, leaves the old one.
+    """Write a temporary file and rename it.
+
+    If the process is killed in between, or the disk is full, the old file stays.
 
     Raises:
         OSError: it cannot be written.
@@ -183,7 +185,9 @@ def replace_bytes(path: Path, data: bytes) -> None:
 
 
 def publish_folder(target: Path, fill: Callable[[Path], object]) -> None:
-    """Let `fill` write into a folder of another name, and rename it to `target`, replacing one that is there.
+    """Let `fill` write into a temporary folder, and rename it to `target`.
+
+    An existing folder is replaced.
 
     Raises:
         OSError: it cannot be written; nothing of it is left, and `target` is as before.
@@ -233,7 +237,9 @@ def append_bytes(file: BinaryIO, data: bytes) -> None:
 
 
 def overwrite(path: Path, text: str) -> None:
-    """Write over a small file in place, which needs no room on the disk where it is not longer than before.
+    """Overwrite a small file in place.
+
+    This needs no room on the disk where the file does not become longer.
 
     Raises:
         OSError: it cannot be written.
@@ -301,7 +307,10 @@ def _disk_fault(error: BaseException | None) -> OSError | None:
 
 @dataclass(frozen=True)
 class DamagedLine:
-    """A line that cannot be used: its number, counted from 1, what is wrong with it, and its bytes."""
+    """A damaged line.
+
+    Its number, from 1, the reason, and its bytes.
+    """
 
     number: int
     reason: str
@@ -311,7 +320,9 @@ class DamagedLine:
 def read_lines(
     path: Path, check: Callable[[dict[str, Any]], str] = lambda _: ""
 ) -> tuple[list[dict[str, Any]], list[DamagedLine]]:
-    """Read the JSON objects of a file of JSON lines, and its damaged lines; empty without a file.
+    """Read the JSON objects of a file of JSON lines, and its damaged lines.
+
+    Empty without a file.
 
     Args:
         path: path of the file.

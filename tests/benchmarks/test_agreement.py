@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from palaver.benchmarks.reports import charts
-from palaver.benchmarks.reports import coding_conventions as agreement
+from palaver.benchmarks.reports import charts, coding_conventions
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.run_report.page import write
 from palaver.benchmarks.reports.summary import score
@@ -21,7 +20,7 @@ SEATS = ("aux", "main")
 
 
 def metrics(solved, aux, main):
-    shares = {f"{seat}_{name}": 0.0 for seat in SEATS for name in agreement.CONVENTIONS}
+    shares = {f"{seat}_{name}": 0.0 for seat in SEATS for name in coding_conventions.CONVENTIONS}
     return shares | {f"aux_{aux}": 1.0, f"main_{main}": 1.0, "solved": float(solved)}
 
 
@@ -72,37 +71,37 @@ def folder(tmp_path):
 
 def test_the_first_pairs_that_fail_and_the_same_problems_after(folder):
     run = read(folder)
-    failed = agreement.failing(run, 2)
+    failed = coding_conventions.failing_pairs(run, 2)
     assert [pair.task for pair in failed] == ["t1", "t2"]
     assert failed[0].description == "f(xs) does t1."
     assert failed[0].completions == {"aux": "def aux: map", "main": "def f: test"}
     assert failed[0].reason == "0 of 4 tests passed; f([1]) raised TypeError"
-    later = agreement.again(run, failed)
+    later = coding_conventions.pairs_after_training(run, failed)
     assert [(pair.task, pair.solved) for pair in later] == [("t1", True), ("t2", False)]
-    assert len(agreement.failing(run, 9)) == 3
+    assert len(coding_conventions.failing_pairs(run, 9)) == 3
 
 
 def test_moments_of_training(folder):
-    found = agreement.moments(read(folder), 3)
+    found = coding_conventions.training_moments(read(folder), 3)
     assert [moment.step for moment in found] == [1, 5, 10]
     assert [moment.reward for moment in found] == pytest.approx([0.2, 1.0, 2.0])
     assert [moment.solved for moment in found] == pytest.approx([0.1, 0.5, 1.0])
     assert found[1].shares["aux"] == pytest.approx({"map": 0.5, "test": 0.5, "list": 0.0})
-    assert [moment.step for moment in agreement.moments(read(folder), 1)] == [1]
+    assert [moment.step for moment in coding_conventions.training_moments(read(folder), 1)] == [1]
 
 
 def test_what_was_settled_on(folder):
     found = score(read(folder))
-    assert agreement.settled(found.after) == {"aux": "test 75%", "main": "test 100%"}
-    assert agreement.solved_of(found.before) == "1 of 4"
-    assert agreement.solved_of(found.after) == "3 of 4"
-    assert (agreement.settled(None), agreement.solved_of(None)) == ({}, "–")
+    assert coding_conventions.conventions_of(found.after) == {"aux": "test 75%", "main": "test 100%"}
+    assert coding_conventions.solved_of(found.before) == "1 of 4"
+    assert coding_conventions.solved_of(found.after) == "3 of 4"
+    assert (coding_conventions.conventions_of(None), coding_conventions.solved_of(None)) == ({}, "–")
 
 
 def test_a_run_that_has_just_begun(folder):
     (folder / "metrics.jsonl").write_text("")
     run = read(folder)
-    assert (agreement.failing(run, 2), agreement.moments(run, 5)) == ([], [])
+    assert (coding_conventions.failing_pairs(run, 2), coding_conventions.training_moments(run, 5)) == ([], [])
 
 
 def test_the_shares_are_drawn_on_the_page_and_in_the_picture(folder):
@@ -114,7 +113,7 @@ def test_the_shares_are_drawn_on_the_page_and_in_the_picture(folder):
     ]
     for panel in panels:
         ElementTree.fromstring(panel.svg)
-        assert all(f">{name}<" in panel.svg for name in agreement.CONVENTIONS)
+        assert all(f">{name}<" in panel.svg for name in coding_conventions.CONVENTIONS)
     page = write(run).read_text(encoding="utf-8")
     assert "What the helper is for, says aux" in page
     assert "0 of 4 tests passed; f([1]) raised TypeError" in page

@@ -1,4 +1,6 @@
-"""DAPO: decoupled clip and dynamic sampling policy optimisation. Yu et al., arXiv 2503.14476.
+"""DAPO: decoupled clip and dynamic sampling policy optimisation.
+
+Yu et al., arXiv 2503.14476.
 
     L_i = -1/(sum_g |a^(g)|) sum_g sum_t min(rho A, clip(rho, 1 - low, 1 + high) A)          A of GRPO
 

@@ -1,4 +1,6 @@
-"""HAPPO: heterogeneous-agent proximal policy optimisation. Kuba et al., arXiv 2109.11251, algorithm 4.
+"""HAPPO: heterogeneous-agent proximal policy optimisation.
+
+Kuba et al., arXiv 2109.11251, algorithm 4.
 
     L_i = -E[ M_i min(rho_i A, clip(rho_i, 1 - eps, 1 + eps) A) ]        M_i = prod of rho_j, j before i
 

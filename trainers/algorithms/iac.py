@@ -1,4 +1,6 @@
-"""IAC: independent actor-critic. CoMLRL (arXiv 2508.04652, section 5) after Foerster et al., arXiv 1705.08926.
+"""IAC: independent actor-critic.
+
+CoMLRL (arXiv 2508.04652, section 5) after Foerster et al., arXiv 1705.08926.
 
     A_i = G_i - V_i(h_i)        L_i = -E[ A_i sum_t log pi_i(a_t | h_i, a_<t) ]        G: TD(0), r + discount V_i(h')
 

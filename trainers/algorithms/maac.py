@@ -1,4 +1,6 @@
-"""MAAC: actors with one critic for the team. CoMLRL (arXiv 2508.04652, section 5) after Lowe et al., arXiv 1706.02275.
+"""MAAC: actors with one critic for the team.
+
+CoMLRL (arXiv 2508.04652, section 5) after Lowe et al., arXiv 1706.02275.
 
     A = G - V(h_1, ..., h_N)        L_i = -E[ A sum_t log pi_i(a_t | h_i, a_<t) ]
 

@@ -1,4 +1,6 @@
-"""MADPO: direct preference optimisation over teams. DPO is Rafailov et al., arXiv 2305.18290, equation 7.
+"""MADPO: direct preference optimisation over teams.
+
+DPO is Rafailov et al., arXiv 2305.18290, equation 7.
 
     L = -log sigmoid(beta h)        h = sum_i [(log pi_i(w) - log ref_i(w)) - (log pi_i(l) - log ref_i(l))]
 

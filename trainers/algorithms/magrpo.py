@@ -1,4 +1,6 @@
-"""MAGRPO: multi-agent group-relative policy optimisation. Liu et al., arXiv 2508.04652 (AAAI-26).
+"""MAGRPO: multi-agent group-relative policy optimisation.
+
+Liu et al., arXiv 2508.04652 (AAAI-26).
 
     A_i^(g) = R^(g) - (1/G) sum_h R^(h)            L_i = -(1/G) sum_g A_i^(g) sum_t log pi_i(a_t^(g) | h_i, a_<t^(g))
 

@@ -1,4 +1,6 @@
-"""MAPPO: proximal policy optimisation with one critic for the team. Yu et al., arXiv 2103.01955.
+"""MAPPO: proximal policy optimisation with one critic for the team.
+
+Yu et al., arXiv 2103.01955.
 
     L_i = -E[ min(rho_i A, clip(rho_i, 1 - eps, 1 + eps) A) ]        A: GAE on V(h_1, ..., h_N)
 

@@ -1,4 +1,6 @@
-"""MAREMAX: multi-agent REINFORCE against the best sibling. After ReMax, Li et al., arXiv 2310.10505.
+"""MAREMAX: multi-agent REINFORCE against the best sibling.
+
+After ReMax, Li et al., arXiv 2310.10505.
 
     A_i^(g) = R^(g) - max_h R^(h)  <=  0
 

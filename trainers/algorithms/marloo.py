@@ -1,4 +1,6 @@
-"""MARLOO: multi-agent REINFORCE leave-one-out. Ahmadian et al., arXiv 2402.14740, with the team return.
+"""MARLOO: multi-agent REINFORCE leave-one-out.
+
+Ahmadian et al., arXiv 2402.14740, with the team return.
 
     A_i^(g) = R^(g) - (1/(G-1)) sum_{h != g} R^(h)  =  G/(G-1) * A_MAGRPO
 

@@ -1,11 +1,11 @@
-"""RAE: role-conditioned advantage estimation for self-play. SPIRAL, Liu et al., arXiv 2506.24119, equation 7.
+"""RAE: role-conditioned advantage estimation for self-play. SPIRAL, arXiv 2506.24119.
 
-    A_e = R_e - b_i        then        b_i <- decay b_i + (1 - decay) R_e        once an episode e
+    A_ie = R_ie - b_i,    then    b_i <- decay b_i + (1 - decay) R_ie,    once an episode e
 
-Every agent (role) has a moving mean of its own returns; an episode's baseline is the mean before it, in the order of
-the rollout, and all completions of the agent in the episode share it
-(`update/moving_baseline.py`). Each agent is credited with its own reward, as in zero-sum games.
-No group is needed.
+Liu et al., equation 7. b_i is a moving mean of the returns of agent (role) i; episodes follow each other in the order
+of the rollout. All completions of an agent in one episode have the same baseline, the mean before that episode
+(`palaver.trainers.update.moving_baseline`). Every agent is credited with its own reward, as in zero-sum games. No group
+is needed.
 """
 
 from __future__ import annotations

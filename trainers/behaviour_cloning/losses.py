@@ -1,6 +1,7 @@
-"""The losses of cloning, one equation each. B battles of S decisions with A slots; what is unknown is masked.
+"""The losses of cloning, one equation each.
 
-A slot of `MISSING` (-1) gives the policy no gradient, padding gives none at all.
+B battles of S decisions with A slots; what is unknown is masked. A slot of `MISSING` (-1) gives the policy no gradient,
+padding gives none at all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ ILLEGAL = -1e9  # finite, so that a row without a legal slot (padding) has a fin
 
 
 def log_policy(scores: Tensor, mask: Tensor) -> Tensor:
-    """log pi over the legal slots, (..., A): scores (..., A) of illegal ones (mask False) count as -1e9."""
+    """log pi (..., A) over the legal actions, from scores (..., A).
+
+    Scores of illegal actions (mask False) count as -1e9.
+    """
     return scores.float().masked_fill(~mask, ILLEGAL).log_softmax(-1)
 
 
@@ -25,10 +29,11 @@ def taken(logp: Tensor, slot: Tensor) -> Tensor:
 
 
 def advised(logp: Tensor, advice: Tensor) -> Tensor:
-    """sum_a q(a) log pi(a), (...): minus the cross-entropy of logp (..., A) to a coach's q (..., A).
+    """sum_a q(a) log pi(a), (...): minus the cross-entropy.
 
-    It is learnt as what the coach played is (Ross, Gordon and Bagnell, A Reduction of Imitation Learning and Structured
-    Prediction to No-Regret Online Learning, 2011), with q for the one action. 0 where q is, for there is no label.
+    Of logp (..., A) to a coach's q (..., A). It is learnt as what the coach played is (Ross, Gordon and Bagnell, A
+    Reduction of Imitation Learning and Structured Prediction to No-Regret Online Learning, 2011), with q for the one
+    action. 0 where q is, for there is no label.
     """
     return (advice * logp.masked_fill(advice == 0, 0.0)).sum(-1)
 
@@ -55,7 +60,10 @@ def weights(
 
 
 def policy_loss(logp: Tensor, weight: Tensor, known: Tensor) -> Tensor:
-    """-sum f(A) log pi(a | s) / n over the n decisions that are known; all (B, S). 0 where none is."""
+    """-sum f(A) log pi(a | s) / n over the n decisions that are known.
+
+    All (B, S). 0 where none is.
+    """
     return -(logp * weight * known).sum() / known.sum().clamp_min(1)
 
 
@@ -70,10 +78,10 @@ def returns(reward: Tensor, real: Tensor, discount: float) -> Tensor:
 
 
 def traced(reward: Tensor, value: Tensor, real: Tensor, discount: float, trace: float) -> Tensor:
-    """The lambda-return G_t = r_t + gamma ((1 - lambda) V_{t+1} + lambda G_{t+1}), (B, S); 0 in padding.
+    """Lambda-returns G_t = r_t + gamma ((1 - lambda) V_{t+1} + lambda G_{t+1}), (B, S).
 
-    Sutton and Barto, Reinforcement Learning, second edition, equation 12.18 for state values; after the last decision
-    there is nothing. With lambda = 1 it is the return, with 0 the target of one step.
+    0 in padding. Sutton and Barto, Reinforcement Learning, second edition, equation 12.18 for state values; after the
+    last decision there is nothing. With lambda = 1 it is the return, with 0 the target of one step.
 
     Args:
         reward: (B, S) between a decision and the next.
@@ -92,7 +100,10 @@ def traced(reward: Tensor, value: Tensor, real: Tensor, discount: float, trace: 
 
 
 def symlog(x: Tensor) -> Tensor:
-    """sign(x) log(|x| + 1) (Hafner et al., Mastering Diverse Domains through World Models, 2023)."""
+    """sign(x) log(|x| + 1) (Hafner et al., 2023).
+
+    D. Hafner et al., Mastering Diverse Domains through World Models.
+    """
     return x.sign() * x.abs().log1p()
 
 

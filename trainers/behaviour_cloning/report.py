@@ -59,7 +59,10 @@ def faulty(outputs: StudentOutputs) -> list[int]:
 
 
 def _reward_and_discount(outputs: StudentOutputs, config: BCConfig) -> tuple[Tensor, float]:
-    """Rewards (B, S) and discount of what the value head says: the battle's result is a reward of its end."""
+    """Rewards (B, S) and discount of the value head's target.
+
+    The battle's result is a reward at its end.
+    """
     if config.value == "return":
         return outputs.reward, config.discount
     last = outputs.real & ~torch.nn.functional.pad(outputs.real[:, 1:], (0, 1))

@@ -60,7 +60,10 @@ class Student(Protocol):
         ...
 
     def score(self, batch: Any, config: BCConfig, step: int) -> StudentOutputs:
-        """Of one of its batches; what is drawn depends on seed and step alone. Step 0 only looks: nothing is hidden."""
+        """Metrics of one of its batches.
+
+        Random draws depend on seed and step only; step 0 evaluates, and nothing is hidden.
+        """
         ...
 
     def save(self, folder: Path) -> None:

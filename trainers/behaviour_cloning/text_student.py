@@ -51,7 +51,9 @@ class TextStudent:
         return cls(*load_pretrained(str(start or config.model), device))
 
     def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[list[TextDecision]]:
-        """Decisions of as many trajectories as the budget allows; those whose action is not known are left out.
+        """Decisions of as many trajectories as the budget allows.
+
+        Those whose action is not known are left out.
 
         Raises:
             ConfigError: the battles were recorded without their texts.

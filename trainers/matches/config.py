@@ -21,7 +21,10 @@ _LABEL = re.compile(r"[A-Za-z0-9_][\w.@:+-]*")
 
 
 class GameSpec(NamedTuple):
-    """One game: its match is the same task and seed for all pairings, and is played twice, sides swapped."""
+    """One game.
+
+    Its match is the same task and seed for all pairings, and is played twice, sides swapped.
+    """
 
     teamset: str
     first: str
@@ -135,9 +138,10 @@ class TournamentConfig:
 
 
 def read_players(text: str, env_spec: Spec) -> dict[str, str]:
-    """Parse label -> policy from `A,B,name=C`; `all` is every player that the environment provides.
+    """Parse label -> policy from `A,B,name=C`.
 
-    A policy's label is its own name; `name=policy` gives it another.
+    `all` is every player that the environment provides. A policy's label is its own name; `name=policy` gives it
+    another.
 
     Raises:
         ConfigError: a label twice, or one that cannot be one.

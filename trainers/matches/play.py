@@ -1,8 +1,8 @@
 """Games in lockstep: at every turn each policy is queried once for all games that need it.
 
 `palaver.trainers.rollout.episodes` is the counterpart for training, with one team per call. Here every game has its own
-pairing, a finished game is replaced by the next, and a player may be a function of `infos`, or a batched player that
-keeps a state per game and decides for all games at once.
+pairing, and a finished game is replaced by the next. A player is a policy, a function of `observation` and `info`, or a
+batched player, which keeps a state per game and decides for all games at once.
 """
 
 from __future__ import annotations
@@ -40,13 +40,25 @@ Watch = Callable[[TextEnv, GameSpec], Watcher | None]  # (environment after its 
 
 
 @dataclass
-class _Agent:
-    """State of one player in one game; `history` is empty for players without a conversation."""
+class _PlayerState:
+    """State of one player in one game: one of `policy`, `choose` and `game_state` is set.
+
+    Attributes:
+        player: the player.
+        policy: the policy of its agent.
+        choose: the function of a player that the environment provides.
+        game_state: the result of `BatchedPlayer.begin`.
+        history: the conversation up to the last answer; empty without a policy.
+        unread: observations since the last answer.
+        decisions: number of decisions.
+        illegal: number of illegal ones; None if the environment does not report it by agent.
+        seconds: time of its decisions.
+    """
 
     player: Player
     policy: Policy | None = None
     choose: Choose | None = None
-    game_state: Any = None  # of this game, by a crowd
+    game_state: Any = None
     history: Conversation = ()
     unread: str = ""
     decisions: int = 0
@@ -54,20 +66,38 @@ class _Agent:
     seconds: float = 0.0
 
     def conversation(self, observation: str, fresh: bool) -> Conversation:
-        """Conversation with all unanswered observations as the last message."""
-        text = observation if fresh else "\n\n".join(message for message in (self.unread, observation) if message)
-        return (*(() if fresh else self.history), Message("user", text))
+        """Conversation that ends with all unanswered observations.
+
+        If `fresh`, it is `observation` only.
+        """
+        if fresh:
+            return (Message("user", observation),)
+        unanswered = "\n\n".join(text for text in (self.unread, observation) if text)
+        return (*self.history, Message("user", unanswered))
 
 
-@dataclass
-class _Live:
-    """A running game, whose environment is reused by the next."""
+@dataclass(eq=False)
+class _RunningGame:
+    """A game in progress, hashed by identity; its environment is reused by the next game.
+
+    Attributes:
+        game: the game.
+        env: its environment.
+        task: id of the task.
+        match_seed: seed of all draws of the match.
+        players: agent -> state of its player.
+        observations, infos: of the last step.
+        watcher: its observer.
+        returns: agent -> sum of rewards.
+        turns: number of turns.
+        seconds: its share of the computing time.
+    """
 
     game: GameSpec
     env: TextEnv
     task: str
-    seed: int
-    agents: dict[str, _Agent]
+    match_seed: int
+    players: dict[str, _PlayerState]
     observations: Mapping[str, str]
     infos: Mapping[str, Mapping[str, Any]]
     watcher: Watcher | None = None
@@ -75,18 +105,35 @@ class _Live:
     turns: int = 0
     seconds: float = 0.0
 
+    @property
+    def fresh(self) -> bool:
+        """True if every observation begins a conversation of its own."""
+        return self.env.metadata.get("conversation") == "fresh"
+
 
 @dataclass(frozen=True)
 class _Query:
-    """An agent that may act, and the seed of its draw."""
+    """An agent that may act in a running game."""
 
-    live: _Live
+    running: _RunningGame
     agent: str
-    seed: int
 
     @property
-    def state(self) -> _Agent:
-        return self.live.agents[self.agent]
+    def player_state(self) -> _PlayerState:
+        return self.running.players[self.agent]
+
+    @property
+    def observation(self) -> str:
+        return self.running.observations[self.agent]
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        return self.running.infos[self.agent]
+
+    @property
+    def seed(self) -> int:
+        running = self.running
+        return stable_seed(running.match_seed, running.game.swapped, self.agent, running.turns)
 
 
 def play(
@@ -104,222 +151,224 @@ def play(
 
     Args:
         setting: setting of the arena.
-        env: environment with the team set; is forked, never stepped itself.
-        players: by label.
+        env: environment with the team set; it is forked, never stepped.
+        players: label -> player.
         games: games to play, in this order.
-        watch: called at the beginning of each game for its observer, which does not affect the game.
+        watch: makes the observer of a game at its beginning; an observer does not affect the game.
         turn: called before every turn with the running games.
     """
     waiting = list(games)[::-1]
     forks = [env.fork() for _ in range(min(setting.parallel, len(waiting)))]
-    free, live = list(forks), list[_Live]()
+    free_envs, live = list(forks), list[_RunningGame]()
     try:
         with ThreadPoolExecutor(max_workers=max(1, setting.workers)) as threads:
             while live or waiting:
-                while waiting and free:
-                    opened = _open(setting, free[-1], players, waiting.pop(), watch)
-                    if isinstance(opened, GameResult):
-                        yield opened
+                while waiting and free_envs:
+                    begun = _begin(setting, free_envs[-1], players, waiting.pop(), watch)
+                    if isinstance(begun, GameResult):
+                        yield begun
                     else:
-                        live.append(opened)
-                        free.pop()
-                turn([live_game.game for live_game in live])
-                ended = list(zip(live, _turn(setting, live, threads), strict=True))
-                live = [live_game for live_game, played in ended if not played]
-                free += [live_game.env for live_game, played in ended if played]
-                yield from (played for _, played in ended if played)
+                        live.append(begun)
+                        free_envs.pop()
+                turn([running.game for running in live])
+                results = list(zip(live, _play_turn(setting, live, threads), strict=True))
+                live = [running for running, result in results if result is None]
+                free_envs += [running.env for running, result in results if result is not None]
+                yield from (result for _, result in results if result is not None)
     finally:
         for fork in forks:
             fork.close()
 
 
-def _turn(setting: TournamentConfig, live: Sequence[_Live], threads: ThreadPoolExecutor) -> list[GameResult | None]:
-    """Play one turn of every game; return the records of those that ended in it."""
-    began = time.perf_counter()
-    answers, lost = _decide(setting, live)
-    going = [live_game for live_game in live if id(live_game) not in lost]
-    for live_game in going:
-        if live_game.watcher:
-            live_game.watcher.before(live_game.observations)
-    moves = [{agent: answers[id(live_game)].get(agent) for agent in live_game.env.agents} for live_game in going]
-    try:
-        steps = _step(setting, going, moves, threads) if going else []
-    except EpisodeLostError as error:  # of one of them, and it is not known which
-        lost |= {id(live_game): str(error) for live_game in going}
-        going, steps = [], []
-    spent = (time.perf_counter() - began) / max(1, len(live))
-    ended: dict[int, GameResult | None] = {}
-    for live_game in live:
-        live_game.seconds += spent
-    for live_game, step in zip(going, steps, strict=True):
-        ended[id(live_game)] = _follow(live_game, answers[id(live_game)], step)
-    return [
-        _lost(live_game, lost[id(live_game)]) if id(live_game) in lost else ended[id(live_game)] for live_game in live
-    ]
-
-
-def _step(
-    setting: TournamentConfig, live: Sequence[_Live], moves: Sequence[Mapping[str, Any]], threads: ThreadPoolExecutor
-) -> list[Step]:
-    if setting.workers > 1:
-        return list(threads.map(TextEnv.step, (live_game.env for live_game in live), moves))
-    return type(live[0].env).step_together([live_game.env for live_game in live], moves)
-
-
 def match_seed(setting: TournamentConfig, game: GameSpec) -> int:
     """Seed with which the environment of a game is reset."""
-    return _match(setting, game) % 2**31
+    return _seed_of_match(setting, game) % 2**31
 
 
-def _match(setting: TournamentConfig, game: GameSpec) -> int:
+def _seed_of_match(setting: TournamentConfig, game: GameSpec) -> int:
     return stable_seed(setting.seed, "match", game.teamset, game.match)
 
 
-def _open(
+def _begin(
     setting: TournamentConfig, env: TextEnv, players: Mapping[str, Player], game: GameSpec, watch: Watch | None
-) -> _Live | GameResult:
+) -> _RunningGame | GameResult:
     """Begin a game; return its record as failed if its environment is lost at once."""
     began = time.perf_counter()
-    match = _match(setting, game)
-    task = env.tasks[match % len(env.tasks)].id
+    seed = _seed_of_match(setting, game)
+    task = env.tasks[seed % len(env.tasks)].id
     try:
         observations, infos = env.reset(seed=match_seed(setting, game), options={"task": task})
-        agents = {}
-        for agent, label in zip(env.possible_agents, game.seating, strict=True):
-            player, agent_seed = players[label], stable_seed(match, game.swapped, agent)
-            if player.batched is not None:
-                agents[agent] = _Agent(player, game_state=player.batched.begin(env, agent, agent_seed))
-            elif player.begin is None:
-                agents[agent] = _Agent(player, policy=player.policies[agent])
-            else:
-                agents[agent] = _Agent(player, choose=player.begin(env, agent, agent_seed))
+        player_states = {
+            agent: _begin_player(env, agent, players[label], stable_seed(seed, game.swapped, agent))
+            for agent, label in zip(env.possible_agents, game.seating, strict=True)
+        }
         watcher = watch(env, game) if watch else None
     except EpisodeLostError as error:
         return failed(game, str(error), task, time.perf_counter() - began)
-    live = _Live(game, env, task, match, agents, observations, infos, watcher)
-    live.seconds = time.perf_counter() - began
-    return live
+    running = _RunningGame(game, env, task, seed, player_states, observations, infos, watcher)
+    running.seconds = time.perf_counter() - began
+    return running
 
 
-def failed(game: GameSpec, why: str, task: str = "", seconds: float = 0.0) -> GameResult:
+def _begin_player(env: TextEnv, agent: str, player: Player, seed: int) -> _PlayerState:
+    if player.batched is not None:
+        return _PlayerState(player, game_state=player.batched.begin(env, agent, seed))
+    if player.begin is not None:
+        return _PlayerState(player, choose=player.begin(env, agent, seed))
+    return _PlayerState(player, policy=player.policies[agent])
+
+
+def _play_turn(
+    setting: TournamentConfig, live: Sequence[_RunningGame], threads: ThreadPoolExecutor
+) -> list[GameResult | None]:
+    """Play one turn of every game.
+
+    Return the record of each that ended in it, None for each that goes on.
+    """
+    began = time.perf_counter()
+    actions, lost = _query_players(setting, live)
+    stepped = [running for running in live if running not in lost]
+    for running in stepped:
+        if running.watcher:
+            running.watcher.before(running.observations)
+    joint_actions = [{agent: actions[running].get(agent) for agent in running.env.agents} for running in stepped]
+    try:
+        steps = _step(setting, stepped, joint_actions, threads) if stepped else []
+    except EpisodeLostError as error:  # one game is lost, and which one is unknown
+        lost |= dict.fromkeys(stepped, str(error))
+        stepped, steps = [], []
+    seconds = (time.perf_counter() - began) / max(1, len(live))
+    for running in live:
+        running.seconds += seconds
+    results = {running: _update(running, actions[running], step) for running, step in zip(stepped, steps, strict=True)}
+    return [_lost(running, lost[running]) if running in lost else results[running] for running in live]
+
+
+def _step(
+    setting: TournamentConfig,
+    live: Sequence[_RunningGame],
+    joint_actions: Sequence[Mapping[str, Any]],
+    threads: ThreadPoolExecutor,
+) -> list[Step]:
+    envs = [running.env for running in live]
+    if setting.workers > 1:
+        return list(threads.map(TextEnv.step, envs, joint_actions))
+    return type(envs[0]).step_together(envs, joint_actions)
+
+
+def failed(game: GameSpec, reason: str, task: str = "", seconds: float = 0.0) -> GameResult:
     """Make the record of a failed game, which does not count."""
-    nothing = PlayerStats(0, None, 0.0)
-    return GameResult(game, task, 0.5, 0, "truncated", (nothing, nothing), round(seconds, 6), why)
+    no_decisions = PlayerStats(0, None, 0.0)
+    return GameResult(game, task, 0.5, 0, "truncated", (no_decisions, no_decisions), round(seconds, 6), reason)
 
 
-def _lost(live: _Live, why: str) -> GameResult:
-    return failed(live.game, why, live.task, live.seconds)
+def _lost(running: _RunningGame, reason: str) -> GameResult:
+    return failed(running.game, reason, running.task, running.seconds)
 
 
-def _decide(setting: TournamentConfig, live: Sequence[_Live]) -> tuple[dict[int, dict[str, str]], dict[int, str]]:
-    """Query all agents that may act, in one batch per batched player, policy or shared host.
+def _query_players(
+    setting: TournamentConfig, live: Sequence[_RunningGame]
+) -> tuple[dict[_RunningGame, dict[str, str]], dict[_RunningGame, str]]:
+    """Query all agents that may act, in one batch per batched player, policy or shared engine.
 
     Returns:
-        By `id` of the game, agent -> text; and by `id` the reason why a game is lost.
+        Game -> agent -> action, and lost game -> reason.
     """
-    hosts: dict[int, list[_Query]] = defaultdict(list)
-    texts: dict[int, dict[str, str]] = {id(live_game): {} for live_game in live}
-    lost: dict[int, str] = {}
-    for live_game in live:
-        for agent in live_game.env.agents:
-            if not live_game.infos[agent].get("can_act", True):
-                continue
-            state = live_game.agents[agent]
-            query = _Query(
-                live_game, agent, stable_seed(live_game.seed, live_game.game.swapped, agent, live_game.turns)
-            )
-            state.decisions += 1
-            if state.choose is not None:
-                began = time.perf_counter()
-                try:
-                    texts[id(live_game)][agent] = state.choose(live_game.observations[agent], live_game.infos[agent])
-                except EpisodeLostError as error:
-                    lost[id(live_game)] = str(error)
-                state.seconds += time.perf_counter() - began
-            else:
-                host: object = state.player.batched or getattr(state.policy, "shared_engine", state.policy)
-                hosts[id(host)].append(query)
-    for waiting in hosts.values():
+    batches: dict[int, list[_Query]] = defaultdict(list)  # by `id` of what answers the batch
+    actions: dict[_RunningGame, dict[str, str]] = {running: {} for running in live}
+    lost: dict[_RunningGame, str] = {}
+    for query in [_Query(running, agent) for running in live for agent in running.env.agents]:
+        if not query.info.get("can_act", True):
+            continue
+        state = query.player_state
+        state.decisions += 1
+        if state.choose is None:
+            engine: object = state.player.batched or getattr(state.policy, "shared_engine", state.policy)
+            batches[id(engine)].append(query)
+            continue
         began = time.perf_counter()
         try:
-            answers = _answers(setting, waiting)
-        except EpisodeLostError as error:  # of one of them, and it is not known which
-            lost |= {id(query.live): str(error) for query in waiting}
+            actions[query.running][query.agent] = state.choose(query.observation, query.info)
+        except EpisodeLostError as error:
+            lost[query.running] = str(error)
+        state.seconds += time.perf_counter() - began
+    for batch in batches.values():
+        began = time.perf_counter()
+        try:
+            answers = _answer(setting, batch)
+        except EpisodeLostError as error:  # one game is lost, and which one is unknown
+            lost |= {query.running: str(error) for query in batch}
             continue
-        spent = (time.perf_counter() - began) / len(waiting)
-        for query, answer in zip(waiting, answers, strict=True):
-            query.state.seconds += spent
-            texts[id(query.live)][query.agent] = answer
-    return texts, lost
+        seconds = (time.perf_counter() - began) / len(batch)
+        for query, answer in zip(batch, answers, strict=True):
+            query.player_state.seconds += seconds
+            actions[query.running][query.agent] = answer
+    return actions, lost
 
 
-def _answers(setting: TournamentConfig, waiting: Sequence[_Query]) -> list[str]:
-    """Answers of one host to all its requests."""
-    crowd = waiting[0].state.player.batched
-    if crowd is None:
-        return [answer[0].text for answer in act_batched([_request(setting, query) for query in waiting])]
-    return crowd.decide(
-        [
-            PendingDecision(query.state.game_state, query.live.observations[query.agent], query.live.infos[query.agent])
-            for query in waiting
-        ]
+def _answer(setting: TournamentConfig, batch: Sequence[_Query]) -> list[str]:
+    """Action of each query, all of the same batched player, policy or shared engine."""
+    batched_player = batch[0].player_state.player.batched
+    if batched_player is None:
+        return [completions[0].text for completions in act_batched([_request(setting, query) for query in batch])]
+    return batched_player.decide(
+        [PendingDecision(query.player_state.game_state, query.observation, query.info) for query in batch]
     )
 
 
 def _request(setting: TournamentConfig, query: _Query) -> tuple[Policy, Request]:
-    state, env = query.state, query.live.env
+    state = query.player_state
     assert state.policy is not None
-    fresh = env.metadata.get("conversation") == "fresh"
-    conversation = state.conversation(query.live.observations[query.agent], fresh)
+    conversation = state.conversation(query.observation, query.running.fresh)
     return state.policy, Request(query.agent, conversation, (query.seed,), setting.sampling)
 
 
-def _follow(live: _Live, answers: Mapping[str, str], step: Step) -> GameResult | None:
+def _update(running: _RunningGame, actions: Mapping[str, str], step: Step) -> GameResult | None:
     """Update a game with the result of a step; return its record if it ended."""
     observations, rewards, terminations, _, infos = step
-    if live.watcher:
-        live.watcher.after(rewards, infos)
-    fresh = live.env.metadata.get("conversation") == "fresh"
+    if running.watcher:
+        running.watcher.after(rewards, infos)
     for agent, info in infos.items():
-        state = live.agents[agent]
-        live.returns[agent] += rewards[agent]
+        state = running.players[agent]
+        running.returns[agent] += rewards[agent]
         illegal = info.get("illegal")
         state.illegal = None if illegal is None or state.illegal is None else state.illegal + bool(illegal)
-        if fresh or state.policy is None:
+        if running.fresh or state.policy is None:
             continue
-        conversation = state.conversation(live.observations[agent], fresh)
-        if agent in answers:
-            state.history, state.unread = (*conversation, Message("assistant", answers[agent])), ""
+        conversation = state.conversation(running.observations[agent], fresh=False)
+        if agent in actions:
+            state.history, state.unread = (*conversation, Message("assistant", actions[agent])), ""
         else:
             state.unread = conversation[-1].content
-    live.observations, live.infos = observations, infos
-    live.turns += 1
-    if live.env.agents and not any(info.get("unscored") for info in infos.values()):
+    running.observations, running.infos = observations, infos
+    running.turns += 1
+    if running.env.agents and not any(info.get("unscored") for info in infos.values()):
         return None
-    played = _record(live, infos, all(terminations.values()))
-    if live.watcher:
-        live.watcher.ended(played)
-    return played
+    result = _record(running, infos, all(terminations.values()))
+    if running.watcher:
+        running.watcher.ended(result)
+    return result
 
 
-def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: bool) -> GameResult:
-    one, two = live.env.possible_agents
-    info: Mapping[str, Any] = next(iter(infos.values()))
-    gap = info.get("metrics", {}).get("outcome", live.returns[one] - live.returns[two])
-    score = 0.5 if abs(gap) < 1e-9 else float(gap > 0)  # of the first agent
-    failed = next((str(i.get("reason") or "it could not be scored") for i in infos.values() if i.get("unscored")), "")
-    by_label = {
+def _record(running: _RunningGame, infos: Mapping[str, Mapping[str, Any]], terminated: bool) -> GameResult:
+    game = running.game
+    first_agent, second_agent = running.env.possible_agents
+    metrics: Mapping[str, float] = next(iter(infos.values())).get("metrics", {})  # the same for all agents
+    margin = metrics.get("outcome", running.returns[first_agent] - running.returns[second_agent])
+    first_score = 0.5 if abs(margin) < 1e-9 else float(margin > 0)
+    unscored = [info for info in infos.values() if info.get("unscored")]
+    failure = str(unscored[0].get("reason") or "it could not be scored") if unscored else ""
+    stats = {
         state.player.label: PlayerStats(state.decisions, state.illegal, round(1000 * state.seconds, 3))
-        for state in live.agents.values()
+        for state in running.players.values()
     }
-    game = live.game
     return GameResult(
         game,
-        live.task,
-        1 - score if game.swapped else score,
-        live.turns,
+        running.task,
+        1 - first_score if game.swapped else first_score,
+        running.turns,
         "terminated" if terminated else "truncated",
-        (by_label[game.first], by_label[game.second]),
-        round(live.seconds, 6),
-        failed,
+        (stats[game.first], stats[game.second]),
+        round(running.seconds, 6),
+        failure,
     )

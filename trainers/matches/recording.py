@@ -1,8 +1,8 @@
-"""Recording the battles of an arena as trajectories of both sides, see `palaver.trainers.trajectories`.
+"""Recording of arena battles as trajectories of both sides.
 
-A battle's name identifies game, settings and players: the same game is recorded once, and a game counts as played only
-if it is recorded. It is written before it is reported, so a kill may leave it recorded and unreported; it is then
-played again and not recorded again.
+See `palaver.trainers.trajectories`. A battle's name identifies game, settings and players: the same game is recorded
+once, and a game counts as played only if it is recorded. It is written before it is reported, so a kill may leave it
+recorded and unreported; it is then played again and not recorded again.
 """
 
 from __future__ import annotations

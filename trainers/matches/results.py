@@ -137,7 +137,9 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_games(path: Path) -> list[GameResult]:
-    """Read the valid games of a file, in order; duplicates and a truncated last line are dropped.
+    """Read the valid games of a file, in order.
+
+    Duplicates and a truncated last line are dropped.
 
     Raises:
         CheckpointError: a complete line is not a game.

@@ -1,4 +1,7 @@
-"""From games to tables: who won how often against whom, ratings, and how players fare on the other team sets."""
+"""Tables from games.
+
+Results by pairing, ratings, and scores of players on the other team sets.
+"""
 
 from __future__ import annotations
 
@@ -87,9 +90,10 @@ class PairTable:
 
 @dataclass(frozen=True)
 class Gap:
-    """A player's mean score on the first team set, on another, and the difference with its 95 % interval (Welch's, over
-    matches; None where there are fewer than two). In a field that plays all sets the gaps add up to 0: above it are
-    those that the change costs more than the others.
+    """A player's mean score on the first team set, on another, and the difference.
+
+    The difference has its 95 % interval (Welch's, over matches; None where there are fewer than two). In a field that
+    plays all sets the gaps add up to 0: players above it lose less by the change than others.
     """
 
     player: str
@@ -259,9 +263,10 @@ def _gaps(seen: Sequence[GameResult], other: Sequence[GameResult], name: str, pl
 
 
 def welch(first: Array, second: Array, level: float = LEVEL) -> float | None:
-    """Half the width of the interval of a difference of two means (B. L. Welch, The generalization of "Student's"
-    problem when several different population variances are involved, 1947); None where nothing varies, or a sample
-    has fewer than two.
+    """Half the width of the interval of a difference of two means (Welch).
+
+    B. L. Welch, The generalization of "Student's" problem when several different population variances are involved,
+    1947. None where nothing varies, or a sample has fewer than two.
     """
     if min(len(first), len(second)) < 2:
         return None

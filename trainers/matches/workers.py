@@ -1,10 +1,11 @@
-"""Playing the games that are missing, in this process or in several; every finished game is in the file at once.
+"""Playing the games that are missing, in this process or in several.
 
-A worker is a fresh process (`spawn`) that loads the players for itself, sends each game as it ends, and before every
-turn which games it plays. It ends with the process that started it. One that has died or sends nothing for too long is
-killed, and a fresh one plays what it had left. A game that failed, or was being played when its process was lost, is
-played again from its beginning, alone, `TRIES` times at most; then it counts as failed and the others go on. Games
-depend on their own seeds alone, so what is played again ends as it would have ended.
+Every finished game is in the file at once. A worker is a fresh process (`spawn`) that loads the players for itself,
+sends each game as it ends, and before every turn which games it plays. It ends with the process that started it. One
+that has died or sends nothing for too long is killed, and a fresh one plays what it had left. A game that failed, or
+was being played when its process was lost, is played again from its beginning, alone, `TRIES` times at most; then it
+counts as failed and the others go on. Games depend on their own seeds alone, so what is played again ends as it would
+have ended.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def run(
     note: Callable[[str], None] = lambda _: None,
     recording: Recording | None = None,
 ) -> list[GameResult]:
-    """Play the games; the records of those that count. Interrupted at any moment, what has ended is in the file.
+    """Play the games; the records of those that count.
+
+    Interrupted at any moment, what has ended is in the file.
 
     Args:
         setting: of the arena.
@@ -91,7 +94,9 @@ def _play_in_process(
     turn: Callable[[Sequence[GameSpec]], None] = lambda _: None,
     alone: Sequence[GameSpec] = (),
 ) -> Generator[GameResult, None, None]:
-    """In this process, team set by team set; what fails is played again at the end, one game at a time.
+    """In this process, team set by team set.
+
+    What fails is played again at the end, one game at a time.
 
     Args:
         setting: of the arena.
@@ -229,7 +234,9 @@ class _Crew:
             worker.playing = message
 
     def lose(self, worker: _Worker, why: str) -> Generator[GameResult, None, None]:
-        """Let a fresh process play what one that is lost has left; games that were tried too often have failed.
+        """Let a fresh process play what one that is lost has left.
+
+        Games that were tried too often have failed.
 
         Raises:
             PolicyError: several in a row have not ended a game.

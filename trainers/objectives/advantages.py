@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from palaver.trainers.objectives.lambda_returns import Total, alone
+from palaver.trainers.objectives.lambda_returns import AllSum, local_sum
 
 ALMOST_EQUAL = 1e-6
 
@@ -28,12 +28,12 @@ def group_mean(value: Tensor, group: Tensor) -> Tensor:
 
 
 def group_mean_baseline(returns: Tensor, group: Tensor) -> Tensor:
-    """A = R - mean of the group. MAGRPO (arXiv 2508.04652), after GRPO (arXiv 2402.03300) without its division."""
+    """A = R - mean of the group. MAGRPO (arXiv 2508.04652): GRPO without its division."""
     return returns - group_mean(returns, group)
 
 
 def leave_one_out_baseline(returns: Tensor, group: Tensor) -> Tensor:
-    """A_g = R_g - mean over the other G-1 of the group = G/(G-1) (R_g - mean). RLOO (arXiv 2402.14740).
+    """A_g = R_g - mean over the other G-1 = G/(G-1) (R_g - mean). RLOO (arXiv 2402.14740).
 
     The other rows of a group of one are none: its advantage is 0.
     """
@@ -42,7 +42,7 @@ def leave_one_out_baseline(returns: Tensor, group: Tensor) -> Tensor:
 
 
 def max_baseline(returns: Tensor, group: Tensor) -> Tensor:
-    """A = R - max of the group, never above 0. ReMax (arXiv 2310.10505) with the best sibling for the greedy answer."""
+    """A = R - max of the group. ReMax (arXiv 2310.10505) with the best for the greedy answer."""
     top = torch.full((int(group.max()) + 1,), -torch.inf, dtype=returns.dtype)
     return returns - top.scatter_reduce(0, group, returns, "amax")[group]
 
@@ -53,20 +53,28 @@ def no_baseline(returns: Tensor, group: Tensor) -> Tensor:  # noqa: ARG001 - eve
 
 
 def value_baseline(returns: Tensor, value: Tensor) -> Tensor:
-    """A = G - V(h), (R,) each. With lambda-returns the generalised advantage estimate (arXiv 1506.02438)."""
+    """A = G - V(h), (R,) each; with lambda-returns GAE (arXiv 1506.02438)."""
     return returns - value
 
 
 def group_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiased"]) -> Tensor:
-    """(R,) standard deviation of each row's group: sum of squares over G (population) or G-1 (unbiased)."""
+    """(R,) standard deviation of each row's group.
+
+    Sum of squares over G (population) or G-1 (unbiased).
+    """
     squares = (value - group_mean(value, group)) ** 2
     size = group_sizes(group).to(value.dtype)
     divisor = size if kind == "population" else (size - 1).clamp(min=1)
     return (group_mean(squares, group) * size / divisor).sqrt()
 
 
-def pooled_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiased"], total: Total = alone) -> Tensor:
-    """() standard deviation about the group means over all rows: sum of squares over R, or over R less the groups."""
+def pooled_std(
+    value: Tensor, group: Tensor, kind: Literal["population", "unbiased"], total: AllSum = local_sum
+) -> Tensor:
+    """() standard deviation about the group means over all rows.
+
+    Sum of squares over R (population), or over R less the number of groups (unbiased).
+    """
     squared_error = (value - group_mean(value, group)) ** 2
     squares, rows, groups = total(
         float(squared_error.sum()), float(len(value)), float((torch.bincount(group) > 0).sum())
@@ -80,7 +88,7 @@ def divisor(
     group: Tensor,
     how: Literal["std", "batch"],
     kind: Literal["population", "unbiased"] = "population",
-    total: Total = alone,
+    total: AllSum = local_sum,
 ) -> Tensor:
     """(R,) standard deviation that `normalize` divides by; 1 where it is below 1e-6."""
     if how == "std":
@@ -96,7 +104,7 @@ def normalize(
     group: Tensor,
     how: Literal["none", "std", "batch"],
     kind: Literal["population", "unbiased"] = "population",
-    total: Total = alone,
+    total: AllSum = local_sum,
 ) -> Tensor:
     """Divide advantages by a standard deviation of the returns, without shifting them.
 

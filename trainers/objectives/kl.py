@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from palaver.trainers.config.kl import KLConfig
-from palaver.trainers.objectives.lambda_returns import Total, alone
+from palaver.trainers.objectives.lambda_returns import AllSum, local_sum
 from palaver.trainers.objectives.losses import KL, kl_k3
 
 MOST = 0.2  # largest error that one step corrects, as a share of the target
@@ -37,7 +37,11 @@ def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> 
 
 
 def token_terms(
-    k: Mapping[int, Tensor], agent_of: Mapping[int, int], config: KLConfig, coefs: Sequence[float], total: Total = alone
+    k: Mapping[int, Tensor],
+    agent_of: Mapping[int, int],
+    config: KLConfig,
+    coefs: Sequence[float],
+    total: AllSum = local_sum,
 ) -> dict[int, Tensor]:
     """coef (centre - k_t) of every token, to be added to its advantage.
 
@@ -75,10 +79,10 @@ def token_terms(
 
 
 def adapted(coef: float, kl: float, n: float, target: float, horizon: float) -> float:
-    """coef (1 + e n / horizon), e = clip((kl - target) / target, -0.2, 0.2): more than the target raises it.
+    """coef (1 + e n / horizon), e = clip((kl - target) / target, -0.2, 0.2).
 
-    Ziegler et al., "Fine-tuning language models from human preferences", arXiv 1909.08593, section 2.2, where n /
-    horizon is K = 0.1; with n and horizon as in their published code.
+    A KL above the target raises it. Ziegler et al., "Fine-tuning language models from human preferences", arXiv
+    1909.08593, section 2.2, where n / horizon is K = 0.1; with n and horizon as in their published code.
 
     Args:
         coef: of the step.

@@ -1,6 +1,7 @@
 """Lambda-returns, value loss, whitening and value normalisation. Pure functions.
 
-Axes: J joint steps, N agents, n samples. A tree of continuations is a chain where every step has one child.
+Axes: J joint steps, N agents, n samples, R rows. Joint steps form trees of continuations; a tree in which every step
+has one child is a chain, the trajectory of the literature.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-Total = Callable[..., Sequence[float]]
+AllSum = Callable[..., Sequence[float]]  # numbers of this process -> their sums over all processes
 
 
-def alone(*numbers: float) -> Sequence[float]:
-    """Sums over a single process: the numbers themselves."""
+def local_sum(*numbers: float) -> Sequence[float]:
+    """Sums over this process alone: the numbers themselves."""
     return numbers
 
 
@@ -25,98 +26,108 @@ def lambda_returns(
     parent: Tensor,
     turn: Tensor,
     discount: float,
-    decay: float,
+    lambda_: float,
     bootstrap_values: Tensor | None = None,
     start: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Lambda-return G_j = r_j + discount * mean_c ((1 - decay) V_c + decay G_c), children c of j.
+    """Lambda-returns G_j = r_j + discount * mean_c ((1 - lambda) V_c + lambda G_c).
 
-    G - V is the generalised advantage estimate (Schulman et al., arXiv 1506.02438, equation 16) on a chain; decay 0 is
-    TD(0), decay 1 the discounted return. A leaf that terminated has the return r_j; one that was cut has
-    r_j + discount * b_j, b_j the value of the state after it. Where an agent did not act, V_c is replaced by
-    r_c + discount * (the same of c's children), so that lambda counts only its own decisions.
+    The mean is over the children c of step j. On a chain G - V is the generalised advantage estimate (Schulman et al.,
+    arXiv 1506.02438, equation 16); lambda 0 is TD(0), lambda 1 the discounted return. A leaf that terminated has the
+    return r_j; one that was cut has r_j + discount * b_j, with b_j the value of the state after it. Where an agent did
+    not act, V_c is r_c + discount * (mean of V over c's children), so that only its own decisions count for lambda.
 
     Args:
         reward: (J, N).
         value: (J, N), NaN where the agent did not act.
         parent: (J,) index of the step before, -1 at a root.
-        turn: (J,) index of the turn.
+        turn: (J,) index of the turn; that of a child is one above its parent's.
         discount: gamma in [0, 1], per turn.
-        decay: lambda in [0, 1], per decision.
+        lambda_: lambda in [0, 1], per decision.
         bootstrap_values: (J, N) values of the states after cuts, 0 elsewhere; None where nothing was cut.
-        start: (J, N) a and b, by which G_c <- a + b G_c is the return before the first of several decisions in a step;
-            None where a step is one decision.
+        start: a and b, (J, N) each; a + b G_c is the return before the first of several decisions in step c, and
+            replaces G_c above. None where a step is one decision.
 
     Returns:
-        (J, N), of the last decision of each step; where an agent did not act, the return that follows.
+        (J, N), the return of the last decision of each step; where an agent did not act, the return that follows.
     """
     acted = ~value.isnan()
     if bootstrap_values is not None:
         reward = reward + discount * bootstrap_values
-    target, next_value = reward.clone(), torch.where(acted, value, reward)
-    base, slope = (None, None) if start is None else (start[0].nan_to_num(), start[1].nan_to_num(1.0))
+    returns = reward.clone()
+    next_value = torch.where(acted, value, reward)
+    first_decision = None if start is None else (start[0].nan_to_num(), start[1].nan_to_num(1.0))
+    parents_of_all = parent[parent >= 0]
     children = torch.zeros(len(reward), dtype=reward.dtype).index_add_(
-        0, parent[parent >= 0], torch.ones(int((parent >= 0).sum()), dtype=reward.dtype)
-    )
+        0, parents_of_all, torch.ones(len(parents_of_all), dtype=reward.dtype)
+    )  # (J,) number of children
     for depth in range(int(turn.max()) if len(turn) else 0, 0, -1):
         steps = (turn == depth).nonzero()[:, 0]
-        above = parent[steps]
-        share = (discount / children[above])[:, None]
-        full_return = target[steps] if base is None or slope is None else base[steps] + slope[steps] * target[steps]
-        mixed = (1 - decay) * next_value[steps] + decay * full_return
-        target.index_add_(0, above, share * torch.where(acted[above], mixed, full_return))
-        next_value.index_add_(0, above, torch.where(acted[above], 0.0, share * next_value[steps]))
-    return target
+        parents = parent[steps]
+        weight = (discount / children[parents])[:, None]
+        full_return = returns[steps]
+        if first_decision is not None:
+            offset, slope = first_decision
+            full_return = offset[steps] + slope[steps] * full_return
+        mixed = (1 - lambda_) * next_value[steps] + lambda_ * full_return
+        returns.index_add_(0, parents, weight * torch.where(acted[parents], mixed, full_return))
+        next_value.index_add_(0, parents, torch.where(acted[parents], 0.0, weight * next_value[steps]))
+    return returns
 
 
-def value_loss(value: Tensor, target: Tensor, old: Tensor, clip: float | None, huber: float | None) -> Tensor:
-    """Value loss: half the squared error, maximum over the value and the clipped value.
+def value_loss(value: Tensor, target: Tensor, old_value: Tensor, clip: float | None, huber: float | None) -> Tensor:
+    """Clipped value loss: the larger half squared error of V and of the clipped V.
 
-    Schulman et al., arXiv 1707.06347, as PPO implementations clip it: V_old + clip(V - V_old, -clip, clip). With
-    `huber` d the loss of errors beyond d is linear: d (|e| - d / 2).
+    The clipped value is V_old + clip(V - V_old, -clip, clip), as in implementations of PPO (Schulman et al.,
+    arXiv 1707.06347). With `huber` = d the loss of an error |e| > d is linear: d (|e| - d / 2).
 
     Args:
         value: (n,).
         target: (n,).
-        old: (n,) values before the update.
-        clip: maximum change of a value; None is no limit.
-        huber: d, above which the loss is linear; None is quadratic throughout.
+        old_value: (n,) values before the update.
+        clip: maximum change of a value; None does not clip.
+        huber: d, above which the loss is linear; None is quadratic everywhere.
 
     Returns:
         (n,).
     """
 
-    def cost(error: Tensor) -> Tensor:
+    def error_loss(error: Tensor) -> Tensor:
         if huber is None:
             return error.square() / 2
         size = error.abs()
         return torch.where(size <= huber, error.square() / 2, huber * (size - huber / 2))
 
-    free = cost(value - target)
+    unclipped_loss = error_loss(value - target)
     if clip is None:
-        return free
-    return torch.maximum(free, cost(old + (value - old).clamp(-clip, clip) - target))
+        return unclipped_loss
+    clipped_value = old_value + (value - old_value).clamp(-clip, clip)
+    return torch.maximum(unclipped_loss, error_loss(clipped_value - target))
 
 
-def whiten(advantage: Tensor, group: Tensor, groups: int, total: Total = alone) -> Tensor:
-    """(A - mean) / population standard deviation over the rows of each group; 0 if all are equal.
+def whiten(advantage: Tensor, group: Tensor, groups: int, total: AllSum = local_sum) -> Tensor:
+    """Whiten advantages: (A - mean) / population standard deviation of the row's group.
 
-    Unlike `advantages.normalize` it shifts: the mean of a critic's errors is no signal.
+    A group of equal advantages has 0. Unlike `advantages.normalize` this subtracts the mean: the mean error of a critic
+    is no signal.
 
     Args:
         advantage: (R,).
-        group: (R,) equal numbers for the rows that are whitened together.
+        group: (R,) index of the row's group; 0 <= group < groups.
         groups: number of groups.
         total: sums over the processes that share the rollout.
+
+    Returns:
+        (R,).
     """
 
-    def summed(values: Tensor) -> Tensor:
+    def group_sums(values: Tensor) -> Tensor:
         local_sums = torch.zeros(groups, dtype=advantage.dtype).index_add_(0, group, values)
         return torch.tensor(total(*local_sums.tolist()), dtype=advantage.dtype)
 
-    count = summed(torch.ones_like(advantage)).clamp(min=1)
-    centred = advantage - (summed(advantage) / count)[group]
-    spread = (summed(centred.square()) / count).sqrt()[group]
+    count = group_sums(torch.ones_like(advantage)).clamp(min=1)
+    centred = advantage - (group_sums(advantage) / count)[group]
+    spread = (group_sums(centred.square()) / count).sqrt()[group]
     return torch.where(spread > 1e-6, centred / spread.clamp(min=1e-6), torch.zeros_like(centred))
 
 
@@ -131,7 +142,10 @@ class ValueNorm:
     Hasselt et al., arXiv 1602.07714.
 
     Attributes:
-        beta: decay of the running statistics.
+        beta: b, decay of the running statistics.
+        m: running mean of x, biased towards 0 at first.
+        q: running mean of x^2, likewise.
+        d: running mean of 1, which corrects the bias.
     """
 
     beta: float = 0.99999
@@ -157,7 +171,7 @@ class ValueNorm:
             self.d = self.beta * self.d + (1 - self.beta)
 
     def normalize(self, value: Tensor) -> Tensor:
-        """Normalise returns to targets of the critic."""
+        """Normalise returns of any shape to targets of the critic."""
         return (value - self.mean) / self.std
 
     def denormalize(self, value: Tensor) -> Tensor:

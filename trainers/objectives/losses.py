@@ -43,7 +43,7 @@ Loss = Callable[[Tensor, LossInputs], Tensor]
 
 
 def reinforce(logp: Tensor, inputs: LossInputs) -> Tensor:
-    """L_rt = -A_rt log pi(a_rt | ...). Williams 1992; MAGRPO (arXiv 2508.04652), equation of the policy gradient.
+    """L_rt = -A_rt log pi(a_rt | ...). REINFORCE (Williams 1992); MAGRPO (arXiv 2508.04652).
 
     With `truncate` c, times min(pi / pi_old, c) without gradient, for completions of an older policy.
 
@@ -61,7 +61,7 @@ def reinforce(logp: Tensor, inputs: LossInputs) -> Tensor:
 
 
 def ppo_clip(logp: Tensor, inputs: LossInputs) -> Tensor:
-    """L_rt = -min(rho A, clip(rho, 1 - low, 1 + high) A). Schulman et al., arXiv 1707.06347, equation 7.
+    """L_rt = -min(rho A, clip(rho, 1 - low, 1 + high) A). PPO (arXiv 1707.06347), equation 7.
 
     With `dual_clip` c and A < 0 it is at most -c A (Ye et al., arXiv 1912.09729, equation 5). The level of rho is that
     of `log_ratio`; unequal bounds are DAPO's (arXiv 2503.14476).
@@ -82,9 +82,9 @@ def ppo_clip(logp: Tensor, inputs: LossInputs) -> Tensor:
 
 
 def cispo(logp: Tensor, inputs: LossInputs) -> Tensor:
-    """L_rt = -min(rho, 1 + high) A log pi(a_rt | ...), the weight without gradient. CISPO, arXiv 2506.13585, eq. 4.
+    """L_rt = -min(rho, 1 + high) A log pi(a_rt | ...). CISPO (arXiv 2506.13585), equation 4.
 
-    No token loses its gradient, however far it has moved.
+    The weight min(rho, 1 + high) is without gradient. No token loses its gradient, however far it has moved.
 
     Args:
         logp: (R, T).
@@ -114,11 +114,11 @@ def kl_k1(logp: Tensor, reference: Tensor) -> Tensor:
 
 
 def kl_k2(logp: Tensor, reference: Tensor) -> Tensor:
-    """Per-token estimate of KL(pi || pi_ref): d^2 / 2 with d = log pi_ref - log pi; never below 0.
+    """Per-token estimate of KL(pi || pi_ref): d^2 / 2 with d = log pi_ref - log pi.
 
-    Schulman, "Approximating KL divergence" (2020), estimator k2. On the policy's own samples its mean gradient is
-    that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed: the gradient of a token grows
-    with log(pi / pi_ref) without bound.
+    Never below 0. Schulman, "Approximating KL divergence" (2020), estimator k2. On the policy's own samples its mean
+    gradient is that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed: the gradient of a
+    token grows with log(pi / pi_ref) without bound.
 
     Args:
         logp: (R, T).
@@ -131,11 +131,11 @@ def kl_k2(logp: Tensor, reference: Tensor) -> Tensor:
 
 
 def kl_k3(logp: Tensor, reference: Tensor) -> Tensor:
-    """Per-token estimate of KL(pi || pi_ref): exp(d) - d - 1 with d = log pi_ref - log pi; never below 0.
+    """Per-token estimate of KL(pi || pi_ref): exp(d) - d - 1 with d = log pi_ref - log pi.
 
-    Schulman, "Approximating KL divergence" (2020), estimator k3. Its value is unbiased, its gradient is not: on the
-    policy's own samples that is, in the mean, the gradient of KL(pi_ref || pi), (1 - pi_ref / pi) for each token. It
-    stays below 1 for a token that the reference never samples, so that a small reward can outweigh it.
+    Never below 0. Schulman, "Approximating KL divergence" (2020), estimator k3. Its value is unbiased, its gradient is
+    not: on the policy's own samples that is, in the mean, the gradient of KL(pi_ref || pi), (1 - pi_ref / pi) for each
+    token. It stays below 1 for a token that the reference never samples, so that a small reward can outweigh it.
 
     Args:
         logp: (R, T).

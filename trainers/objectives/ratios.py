@@ -44,6 +44,9 @@ def truncated(log_rho: Tensor, max_ratio: float) -> Tensor:
 
 
 def approximate_kl(logp: Tensor, old: Tensor, mask: Tensor) -> Tensor:
-    """() mean over sampled tokens of exp(d) - 1 - d with d = log pi - log pi_old: k3 of KL(pi_old || pi)."""
+    """() mean over sampled tokens of exp(d) - 1 - d with d = log pi - log pi_old.
+
+    k3 of KL(pi_old || pi).
+    """
     d = torch.where(mask, logp - old, 0.0).clamp(-LARGEST, LARGEST)
     return (d.exp() - 1 - d).sum() / mask.sum().clamp(min=1)

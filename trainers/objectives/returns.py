@@ -20,7 +20,7 @@ def individual_reward(reward: Tensor) -> Tensor:
 
 
 def mixed_reward(reward: Tensor) -> Tensor:
-    """r_jn <- mean over n of r_jn + r_jn: the team's reward and the agent's own. (J, N) -> (J, N).
+    """r_jn <- mean over n of r_jn + r_jn, the team's and its own. (J, N) -> (J, N).
 
     AT-GRPO (arXiv 2510.11062), equation 3 with alpha = 1.
     """

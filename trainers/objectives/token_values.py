@@ -61,7 +61,9 @@ class TokenValues:
 
 
 def token_returns(tokens: TokenValues, last: Tensor, decay: float) -> Tensor:
-    """G_t = -c_t + (1 - lambda) v_{t+1} + lambda G_{t+1}, back from the return of the last token.
+    """G_t = -c_t + (1 - lambda) v_{t+1} + lambda G_{t+1}, backwards.
+
+    It starts with the return of the last token.
 
     Args:
         tokens: of R rows.

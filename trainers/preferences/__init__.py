@@ -1,1 +1,4 @@
-"""Preferences between joint actions: pairs of a team's answers to one task, the better first."""
+"""Preferences between joint actions.
+
+Pairs of a team's answers to one task, the better first.
+"""

@@ -12,7 +12,7 @@ from torch import Tensor
 from palaver.core import stable_seed
 from palaver.trainers.config.preferences import choose
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.objectives.lambda_returns import Total
+from palaver.trainers.objectives.lambda_returns import AllSum
 from palaver.trainers.objectives.returns import shared_reward, tree_returns
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights, step_log_ratios
 from palaver.trainers.rollout.batch import Batch
@@ -35,7 +35,7 @@ class Pairs:
     total: float
 
 
-def compare(batch: Batch, k: Mapping[int, Tensor], config: RunConfig, total: Total) -> Pairs:
+def compare(batch: Batch, k: Mapping[int, Tensor], config: RunConfig, total: AllSum) -> Pairs:
     """Select the pairs of a table: joint actions of one group by team return, without ties.
 
     Args:
@@ -84,7 +84,7 @@ def weighed(
     return replace(batch, advantage=scaled)
 
 
-def describe(pairs: Pairs, beta: float, total: Total) -> dict[str, float]:
+def describe(pairs: Pairs, beta: float, total: AllSum) -> dict[str, float]:
     """Metrics of the pairs before the update: count, loss, accuracy, and mean margin h."""
     loss, right, margin = (
         float(values.sum()) for values in (dpo_loss(pairs.margin, beta), (pairs.margin > 0).double(), pairs.margin)

@@ -1,6 +1,6 @@
-"""Direct preference optimisation of a team: loss of a pair of joint actions, and row weights.
+"""Direct preference optimisation of a team.
 
-Pure functions. P pairs, J joint steps, M memberships, R rows.
+Loss of a pair of joint actions, and row weights. Pure functions. P pairs, J joint steps, M memberships, R rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 
 
 def dpo_loss(margin: Tensor, beta: float) -> Tensor:
-    """Loss of a pair, -log sigmoid(beta h). Rafailov et al., arXiv 2305.18290, equation 7. (P,) -> (P,).
+    """Loss of a pair, -log sigmoid(beta h). DPO (arXiv 2305.18290), equation 7. (P,) -> (P,).
 
     h = sum_i [(log pi_i(w) - log ref_i(w)) - (log pi_i(l) - log ref_i(l))] over the agents i, with w the better and l
     the worse joint action: a team's log-probability of a joint action is the sum of its agents'.
@@ -39,10 +39,10 @@ def step_log_ratios(k: Tensor, member_row: Tensor, member_step: Tensor, steps: i
 def row_weights(
     slope: Tensor, better: Tensor, worse: Tensor, member_row: Tensor, member_step: Tensor, R: int
 ) -> Tensor:
-    """(R,) gradient weight of each completion: + slope in the better, - slope in the worse action.
+    """(R,) gradient weight of each completion.
 
-    The gradient of the sum of the pairs' losses is - sum over rows of weight times the gradient of log pi(row), for h
-    is a sum of log-probabilities.
+    + slope in the better, - slope in the worse action. The gradient of the sum of the pairs' losses is - sum over rows
+    of weight times the gradient of log pi(row), for h is a sum of log-probabilities.
 
     Args:
         slope: (P,) `dpo_slope`.

@@ -1,4 +1,7 @@
-"""Preferences in files: one JSON object a line, or any file or data set with `chosen` and `rejected`."""
+"""Preferences in files.
+
+One JSON object a line, or any file or data set with `chosen` and `rejected`.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,10 @@ def _plain(location: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _ended(location: str, name: str, value: Any) -> tuple[str, str]:
-    """Return the text before the last message, and the last message; a text is its own last message."""
+    """Return the text before the last message, and the last message.
+
+    A text is its own last message.
+    """
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value):
         return _text_of(location, name, list(value)[:-1]), _text_of(location, name, list(value)[-1:])
     return "", _text_of(location, name, value)

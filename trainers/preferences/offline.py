@@ -101,7 +101,10 @@ class PairReader:
 
 
 def _turn(position: int, pair: PreferenceRecord, side: int, team: Mapping[str, Policy]) -> Turn:
-    """Make a joint step of one side of a pair; texts without tokens for other than language models."""
+    """Make a joint step of one side of a pair.
+
+    Texts without tokens for other than language models.
+    """
     name, reward = SIDES[side]
     completions: dict[str, Completion] = {}
     texts = pair.chosen if name == "chosen" else pair.rejected

@@ -1,4 +1,7 @@
-"""Preference record: the better and the worse of two joint actions on one task. Free of torch."""
+"""Preference record: the better and the worse of two joint actions on one task.
+
+Free of torch.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from palaver.core import Completion, Episode, Turn
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.advantages import divisor, normalize
-from palaver.trainers.objectives.lambda_returns import Total, alone, lambda_returns, whiten
+from palaver.trainers.objectives.lambda_returns import AllSum, lambda_returns, local_sum, whiten
 from palaver.trainers.objectives.returns import row_returns, tree_returns
 from palaver.trainers.objectives.token_values import TokenValues, laid_out, token_returns
 
@@ -204,7 +204,7 @@ def add_advantages(
     config: AlgorithmConfig,
     value: Tensor | None = None,
     cost: Tensor | None = None,
-    total: Total = alone,
+    total: AllSum = local_sum,
     bootstrap_values: Tensor | None = None,
     tokens: TokenValues | None = None,
 ) -> Batch:
@@ -239,7 +239,7 @@ def add_advantages(
 
 
 def _fill_tokens(
-    batch: Batch, algorithm: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: Total
+    batch: Batch, algorithm: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: AllSum
 ) -> Batch:
     """Returns and advantages of every token, from the returns of the completions."""
     target, mask = token_returns(tokens, batch.returns + tokens.earlier_cost, config.gae_lambda), tokens.mask

@@ -39,7 +39,10 @@ def crossed(agents: Sequence[str], width: int) -> list[Pick]:
 
 
 def swept(agents: Sequence[str], position: int, width: int, index: Mapping[str, int]) -> list[Pick]:
-    """All candidates of agent `position`, with the others' in `index`. AT-GRPO, arXiv 2510.11062."""
+    """All candidates of agent `position`, with the others' in `index`.
+
+    AT-GRPO, arXiv 2510.11062.
+    """
     if not agents:
         return aligned(agents, width)
     agent = agents[position]

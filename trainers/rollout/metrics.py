@@ -8,14 +8,18 @@ import numpy as np
 from torch import Tensor
 
 from palaver.core import Episode
-from palaver.trainers.objectives.lambda_returns import Total, alone
+from palaver.trainers.objectives.lambda_returns import AllSum, local_sum
 from palaver.trainers.rollout.batch import Batch, by_step
 from palaver.trainers.rollout.evaluation import components, metrics, tokens
 from palaver.utils.stats.pass_at_k import passes
 
 
 def expected_returns(
-    episodes: Sequence[Episode], batch: Batch, discount: float, kl_penalty: Tensor | None = None, total: Total = alone
+    episodes: Sequence[Episode],
+    batch: Batch,
+    discount: float,
+    kl_penalty: Tensor | None = None,
+    total: AllSum = local_sum,
 ) -> dict[str, float]:
     """Mean over episodes of sum_t gamma^t r_t, with r_t the mean reward of the agents in turn t.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from palaver.trainers.objectives.lambda_returns import Total, alone
+from palaver.trainers.objectives.lambda_returns import AllSum, local_sum
 from palaver.trainers.rollout.batch import Batch
 
 
@@ -33,7 +33,7 @@ def overlong(batch: Batch, limits: Mapping[str, int], cache: int) -> Tensor:
     return penalty
 
 
-def mean_overlong(batch: Batch, total: Total = alone) -> float:
+def mean_overlong(batch: Batch, total: AllSum = local_sum) -> float:
     """Mean penalty of the table's rows.
 
     Args:

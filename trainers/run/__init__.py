@@ -1,1 +1,1 @@
-"""A run around its steps: folder, checkpoints, logging, processes, memory, an end on request."""
+"""Management of a run: folder, checkpoints, logging, processes, memory, end on request."""

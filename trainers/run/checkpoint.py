@@ -1,7 +1,12 @@
 """Checkpoints, written atomically: a folder is complete or absent.
 
-A checkpoint is written under a temporary name with a manifest of SHA-256 sums, synced, and renamed. A folder that does
-not match its manifest is corrupt: it is reported, and the one before is used.
+A checkpoint is written under a temporary name with a manifest of SHA-256 hashes, synced, and renamed. A folder that
+does not match its manifest is corrupt: it is reported, and the checkpoint before it is used.
+
+    checkpoints/step-000010/manifest.json         format, step, hashes of the files, versions and agents of the policies
+                            policies/NAME/        as `policy.save` writes it
+                            optimizers/NAME.pt    state of the policy's optimiser
+                            updater.pt            other state of the run
 """
 
 from __future__ import annotations
@@ -43,55 +48,55 @@ def save(
         run: the run's folder.
         step: updates done.
         policies: name -> anything with `save(folder)` and a `version`.
-        optimizers: name -> optimiser.
+        optimizers: name of the policy -> its optimiser.
         updater: other state of the run: tensors, numbers and texts in mappings and lists.
         keep: number of checkpoints to keep, at least 1.
         agents: agent -> the agent that its policy was first assigned to.
     """
-    target = folder_of(run, step)
+    checkpoint = folder_of(run, step)
 
-    def fill(folder: Path) -> None:
+    def write_files(folder: Path) -> None:
         (folder / "optimizers").mkdir()
         for name, policy in policies.items():
             policy.save(folder / "policies" / name)
-            _save(optimizers[name].state_dict(), folder / "optimizers" / f"{name}.pt")
-        _save(dict(updater), folder / UPDATER)
-        files = {str(path.relative_to(folder)): _sum(path) for path in files_in(folder)}
+            _save_state(optimizers[name].state_dict(), folder / "optimizers" / f"{name}.pt")
+        _save_state(dict(updater), folder / UPDATER)
+        files = {str(path.relative_to(folder)): _sha256(path) for path in files_in(folder)}
         versions = {name: policy.version for name, policy in policies.items()}
         manifest = {"format": FORMAT, "step": step, "files": files, "versions": versions, "agents": dict(agents)}
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
-    publish_folder(target, fill)
-    for old in sorted(target.parent.glob(f"{PREFIX}*"))[:-keep]:
+    publish_folder(checkpoint, write_files)
+    for old in sorted(checkpoint.parent.glob(f"{PREFIX}*"))[:-keep]:
         shutil.rmtree(old)
-    return target
+    return checkpoint
 
 
 def newest(run: Path) -> tuple[Path, list[str]]:
     """Return the newest valid checkpoint, and a message for every corrupt one that was skipped.
 
     Raises:
-        CheckpointError: there is no valid one, or it has another format.
+        CheckpointError: there is no valid checkpoint, or the newest valid one has another format.
     """
-    complaints: list[str] = []
+    messages: list[str] = []
     for folder in sorted((run / "checkpoints").glob(f"{PREFIX}*"), reverse=True):
-        fault = _fault(folder)
-        if not fault:
+        defect = _defect(folder)
+        if not defect:
             refuse_format(_manifest(folder), f"the checkpoint {str(folder)!r}")
-            return folder, complaints
-        complaints.append(f"the checkpoint {str(folder)!r} is corrupt ({fault}); using the one before")
-    if complaints:
-        raise CheckpointError(f"no valid checkpoint in {str(run)!r}: {complaints[0]}, but there is none")
+            return folder, messages
+        messages.append(f"the checkpoint {str(folder)!r} is corrupt ({defect}); using the one before")
+    if messages:
+        raise CheckpointError(f"no valid checkpoint in {str(run)!r}: {messages[0]}, but there is none")
     raise CheckpointError(f"there is no checkpoint in {str(run)!r}; start the run again without --resume")
 
 
 def step_of(folder: Path) -> int:
-    """Updates done when this checkpoint was written."""
+    """Number of updates done when this checkpoint was written."""
     return int(folder.name.removeprefix(PREFIX))
 
 
 def version_of(folder: Path, name: str) -> int:
-    """Version of this policy, the number of refreshes of its weights."""
+    """Version of the policy `name`, the number of refreshes of its weights."""
     version: int = _manifest(folder)["versions"][name]
     return version
 
@@ -103,13 +108,13 @@ def agents_of(folder: Path) -> dict[str, str]:
 
 
 def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) -> None:
-    """Restore an optimiser's state."""
+    """Load the state of the policy `name`'s optimiser into `optimizer`."""
     state = torch.load(folder / "optimizers" / f"{name}.pt", map_location="cpu", weights_only=True)
     optimizer.load_state_dict(state)
 
 
 def load_updater(folder: Path) -> dict[str, Any]:
-    """Load the `updater` argument of `save`."""
+    """State that `save` was given as `updater`, on the CPU."""
     state: dict[str, Any] = torch.load(folder / UPDATER, map_location="cpu", weights_only=True)
     return state
 
@@ -118,28 +123,28 @@ def _manifest(folder: Path) -> Any:
     return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
 
 
-def _save(values: Any, path: Path) -> None:
-    with path.open("wb") as file:  # given a path, torch tells no reason where the disk is full
-        torch.save(values, file)
+def _save_state(state: Any, path: Path) -> None:
+    with path.open("wb") as file:  # given a path, torch raises an error without the reason if the disk is full
+        torch.save(state, file)
 
 
-def _sum(path: Path) -> str:
+def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _fault(folder: Path) -> str:
+def _defect(folder: Path) -> str:
     """Return an error message for an invalid checkpoint, "" for a valid one."""
     try:
-        files = dict(_manifest(folder)["files"])
+        expected_hashes = dict(_manifest(folder)["files"])
     except (OSError, ValueError, KeyError, TypeError):
-        files = {}
-    if not files:
+        expected_hashes = {}
+    if not expected_hashes:
         return f"its {MANIFEST} is missing or unreadable"
-    for name, expected in files.items():
+    for name, expected in expected_hashes.items():
         path = folder / name
         if not path.is_file():
             return f"{name} is missing"
-        if _sum(path) != expected:
+        if _sha256(path) != expected:
             return f"{name} is not what was written"
     return ""

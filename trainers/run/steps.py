@@ -19,7 +19,10 @@ class HasClock(Protocol):
 
 
 class SteppedLoop(Protocol):
-    """A trainer in steps, as `policy_gradient.PolicyGradientLoop` and `value_decomposition.legal.LegalLoop`."""
+    """A trainer in steps.
+
+    As `policy_gradient.PolicyGradientLoop` and `value_decomposition.legal.LegalLoop`.
+    """
 
     @property
     def config(self) -> RunConfig:

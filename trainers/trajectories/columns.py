@@ -21,7 +21,9 @@ LEVEL = 3  # of the compression; 6 takes three times as long for a fifth less
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The decisions of one trajectory; words and labels as ids into the table of their file, whose first word is "".
+    """The decisions of one trajectory.
+
+    Words and labels as ids into the table of their file, whose first word is "".
 
     Attributes:
         turn: (S,) of the simulator.

@@ -15,7 +15,9 @@ from palaver.trainers.trajectories.record import MISSING, Trajectory
 
 
 class Writer:
-    """Appends battles to a folder. Several processes may write into one folder: each takes a shard of its own.
+    """Appends battles to a folder.
+
+    Several processes may write into one folder: each takes a shard of its own.
 
     Args:
         folder: is made where it is missing; what it holds stays. What a kill has cut of the shard is taken away.

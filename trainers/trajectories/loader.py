@@ -24,7 +24,9 @@ Vocabulary = Callable[[Sequence[str]], Sequence[int]]
 
 @dataclass(frozen=True)
 class TrajectoryBatch:
-    """B trajectories of at most S decisions; W words, K numbers. What is padding is False in `real`.
+    """B trajectories of at most S decisions; W words, K numbers.
+
+    What is padding is False in `real`.
 
     Attributes:
         words: (B, S, W) int64, ids of the caller's vocabulary; 0 in padding.
@@ -103,10 +105,10 @@ def plan(
 
 
 def draw(weights: Sequence[float], count: int, rng: np.random.Generator) -> np.ndarray:
-    """(count,) places, each as often as its share of the weights asks, rounded up or down at random.
+    """(count,) indices, each as often as its share of the weights.
 
-    Systematic resampling (Kitagawa 1996, Monte Carlo filter and smoother for non-Gaussian nonlinear state space models,
-    appendix): equal weights give each place once if `count` is their number.
+    Numbers are rounded up or down at random. Systematic resampling (Kitagawa 1996, Monte Carlo filter and smoother for
+    non-Gaussian nonlinear state space models, appendix): equal weights give each place once if `count` is their number.
 
     Raises:
         ConfigError: another number of weights than of trajectories, a negative one, or none above 0.

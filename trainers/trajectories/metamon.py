@@ -35,7 +35,9 @@ _FORMAT = re.compile(r"gen([1-9])[a-z0-9]+")
 
 @dataclass(frozen=True)
 class Name:
-    """Fields of a file's name; if it has more than one `_vs_`, the last one separates the players.
+    """Fields of a file's name.
+
+    If it has more than one `_vs_`, the last one separates the players.
 
     Attributes:
         battle: the replay's id.
@@ -82,7 +84,9 @@ class ImportResult:
 
 
 def convert(folder: Path, out: Path, report: Callable[[ImportResult], None] = lambda _: None) -> ImportResult:
-    """Write every replay of a folder and of those in it. Stopped at any moment, the same call goes on.
+    """Write every replay of a folder and of those in it.
+
+    Stopped at any moment, the same call goes on.
 
     Args:
         folder: with their files.
@@ -201,11 +205,12 @@ def played(state: Mapping[str, Any], action: int) -> str:
 
 
 def shaped(before: Mapping[str, Any], after: Mapping[str, Any], result: float, last: bool) -> float:
-    """The reward of the step between two states, as published: Grigsby et al. 2025, the default shaped reward.
+    """Reward of the step between two states: the default shaped reward.
 
-    r = damage done + hit points gained + (status given - status taken) / 2 + removed - lost + 100 (won - defeated).
-    Damage and status given count only while the opponent's Pokémon is the same; hit points and status taken compare
-    the active Pokémon with itself. The end is taken from the file's name: states of a timeout do not say it.
+    As published by Grigsby et al. 2025. r = damage done + hit points gained + (status given - status taken) / 2 +
+    removed - lost + 100 (won - defeated). Damage and status given count only while the opponent's Pokémon is the same;
+    hit points and status taken compare the active Pokémon with itself. The end is taken from the file's name: states of
+    a timeout do not say it.
     """
     now, opposed = after["player_active_pokemon"], after["opponent_active_pokemon"]
     was = next(

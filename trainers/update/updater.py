@@ -294,7 +294,7 @@ class Updater:
         return token_reads(prompts, [completion.token_ids for completion in completions])
 
     def _samples(self, name: str, estimated: AdvantageBatch) -> Samples:
-        """Training data of a critic: its completions; of a joint critic without values of tokens, joint steps."""
+        """Training data of a critic: completions; joint steps if joint without values of tokens."""
         if name != "joint" or self.by_token:
             return self._completion_samples(estimated, self._rows(name, estimated.batch))
         batch, value = estimated.batch, estimated.value
@@ -317,7 +317,7 @@ class Updater:
         return Samples(ids, batch.token_returns[list(rows)][mask], tokens.value[list(rows)][mask], counts)
 
     def _critic_loss_hook(self, critic: Critic, estimated: AdvantageBatch, steps: list[tuple[float, float]]) -> Any:
-        """Function that adds the value loss of rows to the trunk's gradient, and (loss, head's norm) to `steps`."""
+        """Function that adds rows' value loss to the trunk's gradient, and its report to `steps`."""
 
         def also(rows: Sequence[int]) -> None:
             loss = critic.backward(self._completion_samples(estimated, rows))

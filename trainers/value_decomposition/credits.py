@@ -46,12 +46,13 @@ def counterfactual(q: Tensor, allowed: Tensor, chosen: Tensor, state: Tensor, mi
 
 
 def confidence_gain(advantage: Tensor, nll: Tensor, group: Tensor, alpha: float) -> Tensor:
-    """A exp(-alpha z), z = (NLL - mean of the group) / its population standard deviation, (R,) each.
+    """A exp(-alpha z), (R,), with z the standardised NLL of a completion, (R,).
 
-    NLL is the mean over an answer's tokens of -log pi, the sample's estimate of the entropy H, and log|V| - H is the
-    mean KL(pi || uniform): if a policy was more confident than in the answer's siblings, the advantage of either sign
-    grows. After the confidence gain of MAVERL (reference implementation of 2026), without the sign of its older form,
-    which spared confident mistakes. Groups with a standard deviation below 1e-6 are unchanged.
+    z = (NLL - mean of the group) / its population standard deviation. NLL is the mean over an answer's tokens of -log
+    pi, the sample's estimate of the entropy H, and log|V| - H is the mean KL(pi || uniform): if a policy was more
+    confident than in the answer's siblings, the advantage of either sign grows. After the confidence gain of MAVERL
+    (reference implementation of 2026), without the sign of its older form, which spared confident mistakes. Groups with
+    a standard deviation below 1e-6 are unchanged.
     """
     deviation, spread = nll - group_mean(nll, group), group_std(nll, group, "population")
     z = torch.where(spread > ALMOST_EQUAL, deviation / spread.clamp(min=ALMOST_EQUAL), torch.zeros_like(deviation))

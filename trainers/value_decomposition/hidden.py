@@ -101,7 +101,9 @@ class FrozenFeatures:
 
 
 class Sentences:
-    """A sentence-embedding model of transformers: the mean of its last hidden states, of length 1.
+    """A sentence-embedding model of transformers.
+
+    The mean of its last hidden states, of length 1.
 
     Args:
         name: name of the model, or its folder.

@@ -1,6 +1,7 @@
-"""Value-decomposition loop over legal actions: epsilon-greedy play, replay, updates of values.
+"""Value-decomposition loop over legal actions.
 
-No algorithm is known by name. Every draw is keyed by the run's seed and the step.
+Epsilon-greedy play, replay, updates of values. No algorithm is known by name. Every draw is keyed by the run's seed and
+the step.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ def added(q: Tensor) -> Tensor:
 
 
 def monotonic(q: Tensor, w1: Tensor, b1: Tensor, wf: Tensor, v: Tensor) -> Tensor:
-    """Q_tot = ELU(q |W1| + b1) |wf| + v: of no Q_i a falling function. QMIX: Rashid et al., arXiv 1803.11485, figure 2.
+    """Q_tot = ELU(q |W1| + b1) |wf| + v, monotonic in each Q_i. QMIX (arXiv 1803.11485).
+
+    Rashid et al., figure 2. Q_tot does not fall where a Q_i rises.
 
     Args:
         q: (B, N) values of the chosen actions.

@@ -47,7 +47,10 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class TransitionBatch:
-    """B transitions, with the fields of `Transition` along a first axis; A is the largest number of actions."""
+    """B transitions, with the fields of `Transition` along a first axis.
+
+    A is the largest number of actions.
+    """
 
     scene: DecisionFeatures
     chosen: Tensor
@@ -122,7 +125,10 @@ def together(transitions: Sequence[Transition]) -> TransitionBatch:
 
 
 def stacked(scenes: Sequence[DecisionFeatures]) -> DecisionFeatures:
-    """Stack B scenes along a first axis; those with fewer actions are padded with disallowed ones."""
+    """Stack B scenes along a first axis.
+
+    Those with fewer actions are padded with disallowed ones.
+    """
     max_actions = max(scene.allowed.shape[1] for scene in scenes)
     wide = [scene if scene.allowed.shape[1] == max_actions else _widened(scene, max_actions) for scene in scenes]
     return DecisionFeatures(

@@ -9,12 +9,18 @@ from torch import Tensor, nn
 
 
 def greedy(q: Tensor, allowed: Tensor) -> Tensor:
-    """argmax over the allowed actions; 0 for an agent that has none. (B, N, A), (B, N, A) -> (B, N)."""
+    """argmax over the allowed actions; 0 for an agent that has none.
+
+    (B, N, A), (B, N, A) -> (B, N).
+    """
     return q.masked_fill(~allowed, -torch.inf).argmax(dim=-1)
 
 
 def picked(q: Tensor, chosen: Tensor, allowed: Tensor) -> Tensor:
-    """Values of chosen actions, 0 for an agent that may not act. (B,N,A), (B,N), (B,N,A) -> (B,N)."""
+    """Values of chosen actions, 0 for an agent that may not act.
+
+    (B,N,A), (B,N), (B,N,A) -> (B,N).
+    """
     chosen_q = q.gather(-1, chosen[..., None])[..., 0]
     return torch.where(allowed.any(dim=-1), chosen_q, torch.zeros_like(chosen_q))
 
@@ -33,12 +39,17 @@ def td_target(reward: Tensor, goes_on: Tensor, following: Tensor) -> Tensor:
 
 
 def td_loss(q_tot: Tensor, target: Tensor) -> Tensor:
-    """() mean of (y - Q_tot)^2 over joint steps. QMIX, arXiv 1803.11485, equation 6, divided by the batch."""
+    """() mean of (y - Q_tot)^2 over joint steps.
+
+    QMIX, arXiv 1803.11485, equation 6, divided by the batch.
+    """
     return (target.detach() - q_tot).square().mean()
 
 
 def epsilon(first: float, last: float, steps: int, step: int) -> float:
-    """Probability of a random action in step 1, 2, ...: linear from `first` to `last` in `steps`.
+    """Probability of a random action in step 1, 2, ...
+
+    Linear from `first` to `last` in `steps`.
 
     >>> [round(epsilon(1.0, 0.2, 3, step), 2) for step in (1, 2, 3, 9)]
     [1.0, 0.6, 0.2, 0.2]

@@ -33,13 +33,19 @@ def store_bytes(device: torch.device) -> int:
 
 
 def free_cuda(device: torch.device) -> int:
-    """Bytes of a GPU that torch can still use; it keeps what it has freed, which the driver counts as used."""
+    """Bytes of a GPU that torch can still use.
+
+    It keeps what it has freed, which the driver counts as used.
+    """
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + cached
 
 
 def column_bytes(config: Any, dtype: torch.dtype) -> int:
-    """Memory of one token's keys and values over all layers; of a model without attention, that of its width."""
+    """Memory of one token's keys and values over all layers.
+
+    Of a model without attention, that of its width.
+    """
     config = config.get_text_config()
     queries = getattr(config, "num_attention_heads", None) or 1
     heads = getattr(config, "num_key_value_heads", None) or queries

@@ -1,8 +1,9 @@
-"""A forward of our own for the plain dense decoders (Llama, Mistral, Qwen2, Qwen3): the same sums in fewer operations.
+"""Own forward of plain dense decoders (Llama, Mistral, Qwen2, Qwen3).
 
-At decoding one operation works on a few rows, so its fixed cost is most of its cost. Hence queries, keys and values are
-one product, gate and up another; the weights of a norm are folded into the product that follows it; the softmax scale
-into the queries; residual sums into the products that feed them. The folded copies are rebuilt by `refresh`.
+It computes the same sums as transformers in fewer operations. At decoding one operation works on a few rows, so its
+fixed cost is most of its cost. Hence queries, keys and values are one product, gate and up another; the weights of a
+norm are folded into the product that follows it; the softmax scale into the queries; residual sums into the products
+that feed them. The folded copies are rebuilt by `refresh`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class FoldedProduct:
 
 @dataclass
 class FoldedLayer:
-    """Folded weights of one layer, each (inputs, outputs); a = heads + 2 kv_heads, d = head size."""
+    """Folded weights of one layer, each (inputs, outputs).
+
+    a = heads + 2 kv_heads, d = head size.
+    """
 
     qkv: Tensor  # (H, a*d)
     qkv_bias: Tensor | None  # (a*d,)
@@ -157,7 +161,10 @@ class DenseDecoder:
         return self._logits(x)
 
     def _qkv(self, layer: FoldedLayer, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys (n, heads + kv_heads, d), normed but not rotated, and values (n, kv_heads, d)."""
+        """Queries and keys (n, heads + kv_heads, d) and values (n, kv_heads, d).
+
+        Queries and keys are normed but not rotated.
+        """
         both = self._times(self._normed(x), layer, "qkv")
         if layer.qkv_bias is not None:
             both += layer.qkv_bias
@@ -168,7 +175,10 @@ class DenseDecoder:
         return qk, v
 
     def _finish(self, layer: FoldedLayer, x: Tensor, mixed: Tensor) -> None:
-        """Add attention's output and the feed-forward block to the residual stream x (n, H), in place."""
+        """Add attention's output and the feed-forward block to x (n, H), in place.
+
+        x is the residual stream.
+        """
         self._add_times(x, mixed, layer, "out")
         gate, up = self._times(self._normed(x), layer, "gate_up").chunk(2, -1)
         self._add_times(x, F.silu(gate).mul_(up), layer, "down")
@@ -181,7 +191,10 @@ class DenseDecoder:
         total.addmm_(x, getattr(layer, product))
 
     def _normed(self, x: Tensor) -> Tensor:
-        """x / rms(x) up to the factor sqrt(size) that `_norm_weight` holds on a CPU, where no fused kernel exists."""
+        """x / rms(x), up to the factor sqrt(size) that `_norm_weight` holds.
+
+        For a CPU, where no fused kernel exists.
+        """
         size = x.shape[-1]
         if not self.cpu:
             return F.rms_norm(x, (size,), None, self.eps)
@@ -254,12 +267,18 @@ class DenseDecoder:
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position embedding of (..., heads, d): halves are the two axes of each plane; sin holds the sign."""
+    """Rotary position embedding of (..., heads, d).
+
+    The halves of d are the two axes of each plane, and `sin` holds the sign.
+    """
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
 
 
 def _packed(weight: Tensor) -> Tensor | None:
-    """The head in oneDNN's blocked layout, 2.5 times faster than BLAS for a few rows; None where there is none."""
+    """The head in oneDNN's blocked layout; None where there is none.
+
+    It is 2.5 times faster than BLAS for a few rows.
+    """
     built_in = hasattr(torch.ops, "mkldnn") and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
     if weight.device.type != "cpu" or weight.dtype != torch.float32 or not built_in:
         return None

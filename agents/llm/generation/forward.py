@@ -31,14 +31,18 @@ class Forward(Protocol):
         ...
 
     def prefill(self, ids: Tensor, lengths: Sequence[int], adapters: Sequence[int] = ()) -> tuple[Tensor, LayerStates]:
-        """Right-padded prompts (U, P) to logits after each one's last token (U, V), and layer states (U, h, P, d).
+        """Run right-padded prompts (U, P); return logits (U, V) and layer states (U, h, P, d).
 
-        `adapters` (U) is the adapter index of each, -1 or nothing for none; a model without adapters ignores it.
+        Logits are those after each prompt's last token. `adapters` (U) is the adapter index of each, -1 or nothing for
+        none; a model without adapters ignores it.
         """
         ...
 
     def step(self, ids: Tensor, store: KeyValues) -> Tensor:
-        """One more token per row (R,): fills the store's current column, moves it on, returns logits (R, V)."""
+        """Add one token per row (R,); return logits (R, V).
+
+        Fills the store's current column and moves it on.
+        """
         ...
 
     def refresh(self) -> None:
@@ -47,7 +51,10 @@ class Forward(Protocol):
 
 
 class LibraryForward:
-    """The model's own forward. Works for every decoder whose layers all attend to everything before them."""
+    """The model's own forward.
+
+    Works for every decoder whose layers all attend to everything before them.
+    """
 
     def __init__(self, inference_copy: Twin, adapters: Adapters | None = None) -> None:
         self.inference_copy = inference_copy
@@ -101,7 +108,7 @@ class LibraryForward:
 
 
 def find_forward(inference_copy: Twin, adapters: Adapters | None = None) -> tuple[Forward | None, str]:
-    """The fastest forward that serves this model and its adapters, or None and the reason why there is none."""
+    """The fastest forward for this model and its adapters, or None and the reason."""
     if adapters is not None and DenseDecoder.supports(inference_copy.master, adapted=True):
         return AdapterDecoder(inference_copy.master, inference_copy.dtype, adapters.served), ""
     if DenseDecoder.supports(inference_copy.master):

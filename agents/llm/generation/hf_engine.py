@@ -1,7 +1,8 @@
-"""Generation by transformers' own `generate`: the reference, and the fallback for what the own engine cannot serve.
+"""Generation by transformers' own `generate`.
 
-The library runs the model, its cache and its masks. The draw is ours, as a logits processor that leaves only the drawn
-token for the library's greedy choice, because the library draws from one global generator and cannot give a row a seed.
+It is the reference, and the fallback for what the own engine cannot serve. The library runs the model, its cache and
+its masks. The draw is ours, as a logits processor that leaves only the drawn token for the library's greedy choice,
+because the library draws from one global generator and cannot give a row a seed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from palaver.agents.llm.scoring.packing import padded
 
 
 class LibraryEngine:
-    """See `palaver.agents.llm.generation.requests.Generator`. Batches are left-padded; finished rows stay in them."""
+    """See `palaver.agents.llm.generation.requests.Generator`.
+
+    Batches are left-padded; finished rows stay in them.
+    """
 
     def __init__(
         self,

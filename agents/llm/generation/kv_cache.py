@@ -1,4 +1,6 @@
-"""Keys and values of a batch, allocated once; all prompts END at the same column, so one column is written a step.
+"""Keys and values of a batch, allocated once.
+
+All prompts end at the same column, so one column is written a step.
 
 row 0:  . . p p p | a a a _ _        p prompt, a answer so far, . left padding (masked), _ not yet used
 row 1:  p p p p p | a a a _ _
@@ -16,7 +18,9 @@ LayerStates = Sequence[tuple[Tensor, Tensor]]
 
 
 class KeyValues:
-    """Per layer keys and values (R, heads, columns, dim), the column to be written next, and the left padding.
+    """Keys and values of each layer (R, heads, columns, dim), and the left padding.
+
+    The column to be written next is held too.
 
     Attributes:
         keys, values: one tensor per layer.
@@ -75,7 +79,7 @@ class KeyValues:
         return self.column - self.padding
 
     def current_mask(self) -> Tensor | None:
-        """The mask (R, 1, 1, column + 1) for the token that is being added; None if nothing is hidden."""
+        """Mask (R, 1, 1, column + 1) of the token that is being added; None if nothing is hidden."""
         return None if self.mask is None else self.mask[..., : self.column + 1]
 
     def select(self, rows: Tensor) -> None:
@@ -96,7 +100,10 @@ class KeyValues:
 
 
 class _Layer(CacheLayerMixin):  # type: ignore[misc]
-    """One layer of `KeyValues` for transformers: an update writes the current column and returns the filled part."""
+    """One layer of `KeyValues` for transformers.
+
+    An update writes the current column and returns the filled part.
+    """
 
     is_sliding = False
 

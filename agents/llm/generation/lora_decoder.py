@@ -24,8 +24,10 @@ from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates
 
 @dataclass(frozen=True, slots=True)
 class _LowRank:
-    """The factors of all adapters in one product, K columns in all; `kind` selects the owners of the columns
-    (`_owners`)."""
+    """The factors of all adapters in one product, K columns in all.
+
+    `kind` selects the owners of the columns (`_owners`).
+    """
 
     down: Tensor  # (inputs, K)
     ups: list[tuple[slice, slice, Tensor]]  # of each layer in it: its columns k of K, its outputs o, and B (k, o)
@@ -76,7 +78,10 @@ class AdapterDecoder(DenseDecoder):
         self._add_low_rank(total, x, layer, product)
 
     def _add_low_rank(self, total: Tensor, x: Tensor, layer: FoldedLayer, product: Product) -> None:
-        """Add to (n, outputs) what the adapters make of x (n, inputs): every row's own, n a multiple of the rows."""
+        """Add to (n, outputs) the terms of each row's adapter on x (n, inputs).
+
+        n is a multiple of the number of rows.
+        """
         factors: _LowRank | None = layer.extra.get(product)
         if factors is not None:
             mask = self._masks[factors.kind]

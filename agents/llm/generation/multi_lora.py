@@ -1,4 +1,7 @@
-"""One batch, several adapters: what generation needs to know of them, and the way out for models that cannot mix."""
+"""Several adapters in one batch.
+
+What generation needs to know of them, and the fallback for models that cannot mix them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from palaver.agents.llm.generation.requests import GenerationRequest, Generation
 
 
 class Adapters(Protocol):
-    """Adapters of one model that answer requests; `GenerationRequest.adapter` is an index of `served`, or -1."""
+    """Adapters of one model that answer requests.
+
+    `GenerationRequest.adapter` is an index of `served`, or -1.
+    """
 
     @property
     def served(self) -> Sequence[str]:
@@ -31,8 +37,10 @@ class Adapters(Protocol):
 
 
 class SequentialAdapters:
-    """See `palaver.agents.llm.generation.requests.Generator`; for models whose layers cannot tell the rows of a batch
-    apart."""
+    """Generator for models whose layers cannot tell the rows of a batch apart.
+
+    See `palaver.agents.llm.generation.requests.Generator`.
+    """
 
     def __init__(self, generator: Generator, adapters: Adapters) -> None:
         self.generator, self.adapters = generator, adapters

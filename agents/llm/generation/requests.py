@@ -17,9 +17,10 @@ _TAIL = 8  # tokens beyond a stop string's bytes that are decoded to find it
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One sample to draw: which prompt, its seed, how, and with which adapter of the model, -1 for none.
+    """One sample to draw: its prompt, seed, sampling parameters and adapter.
 
-    Rows of one prompt have one adapter: the same text for two adapters is two prompts.
+    The adapter is an index, -1 for none. Rows of one prompt have one adapter: the same text for two adapters is two
+    prompts.
     """
 
     prompt: int
@@ -71,7 +72,10 @@ class Progress:
                 self.finish[row] = self._ended(row, token)
 
     def record(self, live: Sequence[int], drawn: Sequence[Tensor]) -> None:
-        """Log-probabilities of some steps of the rows in `live`: plain, sampled, plain, sampled, ... each (R,)."""
+        """Log-probabilities (R,) of some steps of the rows in `live`.
+
+        Plain and sampled ones alternate.
+        """
         values = torch.stack(list(drawn)).view(len(drawn) // 2, 2, -1)
         self._records.append((live, values.cpu().numpy()))
 

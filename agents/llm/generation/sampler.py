@@ -1,10 +1,10 @@
-"""Drawing tokens: temperature, then top-k, then top-p, then an inverse-CDF draw from a uniform number given per row.
+"""Drawing of tokens: temperature, then top-k, then top-p, then an inverse-CDF draw.
 
-The vocabulary is long and an operation over it is what a step costs, so: one exponential pass serves both kinds of
-log-probability, the largest logits are found among the blocks that hold them, and nothing is sorted unless the nucleus
-really spans more than a few hundred tokens. Draws run over token ids in ascending order, not
-over probabilities in descending order: a rounding difference between two batches then moves the draw by no more than
-itself, while a swap of two nearly equal candidates in a sorted list would change the token.
+The draw takes a uniform number per row. The vocabulary is long and an operation over it is what a step costs, so: one
+exponential pass serves both kinds of log-probability, the largest logits are found among the blocks that hold them, and
+nothing is sorted unless the nucleus really spans more than a few hundred tokens. Draws run over token ids in ascending
+order, not over probabilities in descending order: a rounding difference between two batches then moves the draw by no
+more than itself, while a swap of two nearly equal candidates in a sorted list would change the token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ def uniforms(seed: int, n: int) -> np.ndarray:
 
 
 class Sampler:
-    """Samples tokens for a batch whose rows are sorted so that rows with equal `Sampling` are contiguous."""
+    """Sampler of tokens for a batch.
+
+    Rows are sorted so that those with equal `Sampling` are contiguous.
+    """
 
     def __init__(self, samplings: Sequence[Sampling]) -> None:
         self.groups: list[tuple[int, int, Sampling]] = []
@@ -78,7 +81,10 @@ def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, T
 
 
 def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
-    """Draw from the nucleus of (R, V): among a few leading tokens if they hold it, else down to its lowest one."""
+    """Draw from the nucleus of (R, V).
+
+    Among a few leading tokens if they hold the nucleus, else down to its lowest token.
+    """
     for k in NUCLEUS_GUESSES:
         if 8 * k <= probabilities.shape[-1]:
             values, candidates = largest(probabilities, k)
@@ -92,7 +98,7 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
 
 
 def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids (R,) drawn from unnormalised weights (R, k) float64 over candidate ids (R, k); their log-probabilities."""
+    """Ids (R,) drawn from weights (R, k) float64 over candidates (R, k); their log-probs."""
     candidates, order = candidates.sort(-1)
     weights = weights.gather(-1, order)
     cumulative = weights.cumsum(-1)
@@ -102,7 +108,10 @@ def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[T
 
 
 def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids (R,) drawn from unnormalised weights (R, V), first a block of the vocabulary, then a token of the block."""
+    """Ids (R,) drawn from unnormalised weights (R, V).
+
+    First a block of the vocabulary is drawn, then a token of the block.
+    """
     R, V = weights.shape
     blocks = -(-V // BLOCK)
     full_blocks = V // BLOCK
@@ -122,7 +131,10 @@ def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:
-    """The first place (R,) whose share of the cumulative weights (R, k) float64 exceeds the uniform number."""
+    """First index (R,) whose share of the cumulative weights exceeds the uniform number.
+
+    The weights are (R, k), float64.
+    """
     # dividing makes the last share exactly 1 > u, so that a place of weight 0 is never taken
     shares = cumulative / cumulative[:, -1:]
     index = torch.searchsorted(shares, uniform[:, None], right=True)[:, 0]

@@ -1,4 +1,7 @@
-"""Adapters on disk, in peft's own format: `adapter_config.json` and `adapter_model.safetensors` at a folder's top."""
+"""Adapters on disk, in peft's own format.
+
+A folder holds `adapter_config.json` and `adapter_model.safetensors`.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,10 @@ def new_config(model: Any, lora: LoraOptions, base: str) -> LoraConfig:
 
 
 def _ends(chosen: list[str], model: nn.Module) -> list[str]:
-    """The last parts of these names where they name nothing else, as serving engines expect; else whole names."""
+    """Last parts of these names where they are unique, as serving engines expect.
+
+    Otherwise the whole names.
+    """
     ends = {name.rpartition(".")[2] for name in chosen}
     meant = {name for name, _ in model.named_modules() if name.rpartition(".")[2] in ends}
     return sorted(ends if meant == set(chosen) else set(chosen))

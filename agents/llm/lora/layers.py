@@ -1,4 +1,4 @@
-"""Low-rank adapters in the linear layers of one model, through peft: made, chosen, mixed, read and written.
+"""Low-rank adapters in the linear layers of one model, through peft.
 
 A layer computes W x + (alpha / r) B A x with A and B of the adapter that is chosen (LoRA, arXiv 2106.09685). W is
 frozen, in whatever dtype the model is held in; A and B are fp32. B starts at 0: a new adapter changes nothing.
@@ -26,8 +26,9 @@ BASE = "__base__"  # peft's word for a row that no adapter changes
 
 
 class Lora:
-    """See `palaver.agents.llm.generation.multi_lora.Adapters`. Adapters go by keys of our own: peft cannot take every
-    agent's name.
+    """See `palaver.agents.llm.generation.multi_lora.Adapters`.
+
+    Adapters have keys of our own, since peft cannot take every agent's name.
 
     Args:
         model: a causal LM of transformers; its weights are frozen, its linear layers wrapped in place.
@@ -79,7 +80,10 @@ class Lora:
 
     @contextmanager
     def active(self, key: str | None) -> Iterator[Any]:
-        """The model, computing with this adapter or with none; afterwards with the one that was chosen before."""
+        """The model, computing with this adapter or with none.
+
+        Afterwards with the one that was chosen before.
+        """
         before = self._chosen
         if key != before:
             self._choose(key)
@@ -95,7 +99,10 @@ class Lora:
 
     @contextmanager
     def mixed(self, adapters: Sequence[int]) -> Iterator[None]:
-        """See `Adapters.mixed`. As peft's own `adapter_names`, but that these hooks also go after an error."""
+        """See `Adapters.mixed`.
+
+        As peft's own `adapter_names`, but that these hooks also go after an error.
+        """
         names = [BASE if adapter < 0 else self.served[adapter] for adapter in adapters]
         hook = partial(_named, names)
         handles = [layer.register_forward_pre_hook(hook, with_kwargs=True) for layer in self._layers]
@@ -106,7 +113,10 @@ class Lora:
                 handle.remove()
 
     def mixes(self) -> bool:
-        """See `Adapters.mixes`: tried, as a layer that is not given whole rows (experts) cannot tell them apart."""
+        """See `Adapters.mixes`; it is found by a trial.
+
+        A layer that is not given whole rows (experts) cannot tell them apart.
+        """
         return holds(self.model, self._mixes)
 
     def config(self, key: str) -> LoraConfig:

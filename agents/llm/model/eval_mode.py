@@ -10,7 +10,10 @@ from torch import nn
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; afterwards each module is in the mode it was in, which `model.train` would make one."""
+    """Context of evaluation mode.
+
+    Afterwards each module has the mode it had, while `model.train` would give all the same.
+    """
     before = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

@@ -11,7 +11,10 @@ from torch import nn
 
 
 class Twin:
-    """In its own dtype the model itself; in another a copy made at the first use, which `refresh` renews."""
+    """The model itself in its own dtype, a copy in another.
+
+    The copy is made at the first use, and `refresh` renews it.
+    """
 
     def __init__(self, master: nn.Module, dtype: torch.dtype) -> None:
         self.master: Any = master
@@ -44,9 +47,10 @@ def take_over(copied: nn.Module, master: nn.Module) -> None:
 
 
 def _copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy in evaluation mode, its numbers in `dtype` but for rotary frequencies: bf16 has 3 digits, angles need 7.
+    """A copy in evaluation mode in `dtype`, except for the rotary frequencies.
 
-    Other tables that are not saved are added to activations (sinusoids of positions) and go with them.
+    bf16 has 3 digits, and angles need 7. Other tables that are not saved are added to activations (sinusoids of
+    positions) and go with them.
     """
     memo: dict[int, Any] = {
         id(p): nn.Parameter(p.detach().to(dtype, copy=True), False) for p in model.parameters() if p.is_floating_point()

@@ -65,7 +65,9 @@ LANGUAGE_MODEL = Kind()
 def load_pretrained(
     source: str, device: torch.device, dtype: torch.dtype = torch.float32, kind: Kind = LANGUAGE_MODEL
 ) -> tuple[nn.Module, Any]:
-    """The model (evaluation mode, on `device`) and the tokenizer saved under a folder or a hub name.
+    """Load the model (evaluation mode, on `device`) and the tokenizer.
+
+    They are saved under a folder or a hub name.
 
     Raises:
         PolicyError: no such folder or hub model, no network, no model in it, weights missing, or no tokenizer.
@@ -95,7 +97,10 @@ def is_adapter(source: str) -> bool:
 
 
 def _read_begun(source: str, dtype: torch.dtype, kind: Kind) -> tuple[Any, Any]:
-    """A model whose download was begun: from this machine if it was also ended, so that no network is needed."""
+    """Load a model whose download was begun.
+
+    If it was also completed, it is loaded from this machine, so that no network is needed.
+    """
     try:
         return _read(source, source, dtype, kind, local=True)
     except PolicyError as error:
@@ -129,7 +134,10 @@ def _read(source: str, path: str, dtype: torch.dtype, kind: Kind, *, local: bool
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No progress bars and no warnings of transformers, which would break into a run's own display."""
+    """Silence progress bars and warnings of transformers.
+
+    They would break into a run's own display.
+    """
     level, bars = library_logging.get_verbosity(), library_logging.is_progress_bar_enabled()
     library_logging.set_verbosity_error()
     library_logging.disable_progress_bar()
@@ -170,7 +178,10 @@ def _begun(source: str) -> bool:
 
 
 def _need_hub(source: str) -> None:
-    """One short look at the hub, because the library's own calls retry for half a minute without a network."""
+    """Query the hub once, with a short timeout.
+
+    The library's own calls retry for half a minute without a network.
+    """
     if constants.HF_HUB_OFFLINE:
         raise PolicyError(f"the model {source!r} is not on this machine, and HF_HUB_OFFLINE forbids fetching it")
     address = f"{constants.ENDPOINT}/api/models/{source}"

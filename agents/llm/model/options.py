@@ -43,7 +43,9 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True)
 class LoraOptions:
-    """The shape of a low-rank adapter (LoRA, arXiv 2106.09685): W x + (alpha / rank) B A x in place of W x.
+    """Shape of a low-rank adapter (LoRA, arXiv 2106.09685).
+
+    W x + (alpha / rank) B A x in place of W x.
 
     Attributes:
         rank: rows of A and columns of B.

@@ -1,4 +1,4 @@
-"""Still copies of a policy's weights: what a reference is read from while the policy moves on."""
+"""Copies of a policy's weights, from which a reference is read while the policy changes."""
 
 from __future__ import annotations
 

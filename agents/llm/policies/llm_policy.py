@@ -85,7 +85,10 @@ class LLMPolicy:
         return FrozenModel(self.model)
 
     def critic_trunk(self, name: str) -> Trunk:  # noqa: ARG002 - distinguishes adapters
-        """A decoder for the critic called `name`, to be trained apart from the policy, that starts as its own."""
+        """Make a decoder for the critic called `name`, initialised from the policy.
+
+        It is trained apart from the policy.
+        """
         return OwnTrunk(self.model)
 
     def render(self, conversation: Conversation) -> list[int]:
@@ -109,7 +112,10 @@ class LLMPolicy:
         return answer(self._engine, self.model, [(self, request) for request in requests])
 
     def refresh(self) -> None:
-        """Call after the weights changed: counts the update and renews every copy that generation computes with."""
+        """Count an update of the weights and renew every copy that generation computes with.
+
+        To be called after the weights changed.
+        """
         self.version += 1
         self._engine.refresh()
 
@@ -174,7 +180,9 @@ class LLMPolicy:
 def answer(
     generator: Generator, model: nn.Module, queries: Sequence[tuple[LLMPolicy, Request]]
 ) -> list[list[Completion]]:
-    """One list per request, one completion per seed; all policies, whose model it is, in one batch.
+    """One list per request, one completion per seed.
+
+    Policies that share this model are answered in one batch.
 
     Raises:
         PolicyError: see `LLMPolicy.act`.

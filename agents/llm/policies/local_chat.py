@@ -37,7 +37,9 @@ class LocalChat:
 
     @classmethod
     def named(cls, name: str) -> LocalChat:
-        """The chat called `hf:NAME_OR_PATH` or `NAME_OR_PATH`; fields of `ModelOptions` may follow as `?key=value`.
+        """The chat called `hf:NAME_OR_PATH` or `NAME_OR_PATH`.
+
+        Fields of `ModelOptions` may follow as `?key=value`.
 
         Raises:
             PolicyError: the model does not exist or cannot be read.

@@ -1,4 +1,4 @@
-"""One base, one adapter per agent: policies that share a frozen model and differ by low-rank adapters (LoRA).
+"""Policies that share a frozen base model, with a low-rank adapter per agent (LoRA).
 
     team = adapted("Qwen/Qwen3-0.6B", ["background", "method"], ModelOptions(), LoraOptions(rank=8))
 
@@ -153,7 +153,9 @@ class AdapterPolicy(LLMPolicy):
         return FrozenAdapter(lora, lora.copy(self.key, trained=False), self.key)
 
     def stored(self, folder: str) -> FrozenCopy:
-        """As `freeze`, with the weights of a stored adapter for the same base; `take` is for one of equal shape.
+        """As `freeze`, with the weights of a stored adapter for the same base.
+
+        `take` is for one of equal shape.
 
         Raises:
             PolicyError: it cannot be read, is for another base, or does not fit it.
@@ -166,7 +168,10 @@ class AdapterPolicy(LLMPolicy):
         return AdapterTrunk(lora, lora.copy(self.key, trained=True))
 
     def save(self, folder: Path | str) -> None:
-        """Write the adapter in peft's format, for `LLMPolicy.load` and `peft.PeftModel.from_pretrained`."""
+        """Write the adapter in peft's format.
+
+        `LLMPolicy.load` and `peft.PeftModel.from_pretrained` read it.
+        """
         lora = self._shared_engine.lora
         write(folder, lora.config(self.key), lora.exported(self.key))
         with quiet():

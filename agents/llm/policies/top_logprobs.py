@@ -1,4 +1,7 @@
-"""The likeliest tokens at each place of an answer: judges weigh scores by them, servers tell them to clients."""
+"""The likeliest tokens at each place of an answer.
+
+Judges weigh scores by them, servers return them to clients.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ def _parts(
 def _top(
     model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], k: int
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities (n, k), descending, and ids (n, k) before each of the n answer tokens, in order.
+    """Log-probabilities (n, k), descending, and ids (n, k) before each of n answer tokens.
 
     Right-padded: causal attention never looks at padding on the right, so no mask is needed.
     """

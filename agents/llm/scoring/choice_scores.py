@@ -1,4 +1,7 @@
-"""A constrained choice: a language model scores given answers to a prompt, and one of them is taken."""
+"""A constrained choice: a language model scores given answers to a prompt.
+
+One of the answers is chosen.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,10 @@ def prompt_ids(render: Renderer, text: str) -> list[int]:
 def choice_scores(
     model: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[str]]
 ) -> tuple[Tensor, Tensor]:
-    """log pi(answer | prompt), summed over the answer's tokens and the end token, of all choices in one pass.
+    """log pi(answer | prompt) of all choices, in one pass.
 
-    Without the end token an answer that begins another one could never score below it. Prompts are computed once for
-    all their answers where the model allows it (`packing.py`).
+    The sum is over the answer's tokens and the end token. Without the end token an answer that begins another one could
+    never score below it. Prompts are computed once for all their answers where the model allows it (`packing.py`).
 
     Args:
         model: a causal LM of transformers; gradients flow where they are enabled.
@@ -60,7 +63,7 @@ def choice_scores(
 
 
 def pick(scores: Sequence[float], temperature: float, seed: int) -> int:
-    """The best of the scores at temperature 0, else a draw from their softmax that the seed decides."""
+    """The best of the scores at temperature 0, else a draw from their softmax by `seed`."""
     logits = torch.tensor(scores, dtype=torch.float64)
     if not temperature:
         return int(logits.argmax())

@@ -1,4 +1,4 @@
-"""Entropy of the softmax of a linear head, exact: the full table of probabilities is never built.
+"""Exact entropy of the softmax of a linear head, without the full table of probabilities.
 
 For one token with hidden state h, logits z = (W h + b) / tau and p = softmax(z):
 

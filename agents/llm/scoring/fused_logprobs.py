@@ -1,4 +1,4 @@
-"""log pi(target) of a linear head, fused: the full table of log-probabilities is never built.
+"""log pi(target) of a linear head, without the full table of log-probabilities.
 
 For one token with hidden state h, logits z = (W h + b) / tau and p = softmax(z):
 
@@ -134,7 +134,10 @@ def _probabilities(
     bias: Tensor | None,
     temperature: float,
 ) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Rows, columns and softmax of every part of the logits: each tile computed again, or what was kept."""
+    """Rows, columns and softmax of every tile of the logits.
+
+    Each tile is computed again, or is the one that was kept.
+    """
     if total is not None:
         for rows, columns in tiles(h, w):
             tile_bias = None if bias is None else bias[columns]
@@ -153,9 +156,9 @@ def _probabilities(
 def _log_sum_exp(
     h: Tensor, w: Tensor, targets: Tensor, bias: Tensor | None, temperature: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """log sum exp (n,) of each row's logits, tile by tile, and the target's logit (n,), rounded as those it is among.
+    """log sum exp (n,) of each row's logits, and the target's logit (n,), tile by tile.
 
-    The running sum is rescaled when a larger logit comes.
+    The target's logit is rounded as the logits of its tile. The running sum is rescaled when a larger logit comes.
     """
     top = h.new_full((len(h),), -torch.inf, dtype=dtype)
     mass, at_target = torch.zeros_like(top), torch.zeros_like(top)
@@ -201,7 +204,10 @@ def head_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature
 
 
 def _softmax_(logits: Tensor, targets: Tensor) -> Tensor:
-    """Turn logits (c, V) into probabilities in place; return the log-probabilities (c,) of the targets."""
+    """Turn logits (c, V) into probabilities in place.
+
+    Return the log-probabilities (c,) of the targets.
+    """
     wide = torch.promote_types(logits.dtype, torch.float32)
     at_target = logits.gather(1, targets[:, None])[:, 0].to(wide)
     if logits.dtype == wide:

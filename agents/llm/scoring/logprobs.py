@@ -1,4 +1,7 @@
-"""Log-probabilities of given answers under a model, with gradients: what a trainer and a reference model need."""
+"""Log-probabilities of given answers under a model, with gradients.
+
+Trainers and reference models need them.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,11 @@ class Scores:
 def response_logprobs(
     model: Any, prompt_ids: Sequence[Sequence[int]], token_ids: Sequence[Sequence[int]], sampling: Sampling = FULL
 ) -> tuple[Tensor, Tensor]:
-    """log pi(token) of every response token given its prompt and the tokens before it, pi being what `sampling` draws.
+    """log pi(token) of every response token given its prompt and the tokens before it.
 
-    One right-padded batch: causal attention never looks at padding on the right, so no mask is needed, and the head
-    runs on the positions that predict a response token only. Where responses share prompts, and the model allows it,
-    each prompt is computed once (`packing.py`).
+    pi is the distribution that `sampling` draws from. One right-padded batch: causal attention never looks at padding
+    on the right, so no mask is needed, and the head runs on the positions that predict a response token only. Where
+    responses share prompts, and the model allows it, each prompt is computed once (`packing.py`).
 
     Args:
         model: a causal LM of transformers; gradients flow where they are enabled.
@@ -63,10 +66,10 @@ def response_scores(
     *,
     entropy: bool = False,
 ) -> Scores:
-    """As `response_logprobs`, with the exact entropy of every next-token distribution if `entropy`.
+    """As `response_logprobs`; if `entropy`, also the entropy of each next token.
 
-    The entropy costs the head a second time (`fused_entropy.py`), and no memory but one tile of its logits. A truncated
-    distribution takes its logits whole, in chunks of rows (`support.py`).
+    The entropy is exact. The entropy costs the head a second time (`fused_entropy.py`), and no memory but one tile of
+    its logits. A truncated distribution takes its logits whole, in chunks of rows (`support.py`).
     """
     device = next(model.parameters()).device
     counts = [len(tokens) for tokens in token_ids]
@@ -92,7 +95,10 @@ def _scores(
     device: torch.device,
     entropy: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Log-probabilities (n,) of all answer tokens, in order, and the entropies (n,) before them if requested."""
+    """Log-probabilities (n,) of all answer tokens, in order, and the entropies (n,).
+
+    Entropies are of the distributions before the tokens, if requested.
+    """
     parts, temperature = split_head(model), sampling.temperature or 1.0
     if parts is None:
         logits, targets = _full_logits(model, prompts, answers, device)
@@ -111,7 +117,10 @@ def _scores(
 
 
 def _packed(parts: SplitModel, layout: PackedBatch, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); each prompt is computed once."""
+    """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,).
+
+    Each prompt is computed once.
+    """
     ids, positions, segment, row, column, tokens = (
         torch.from_numpy(array).to(device)
         for array in (layout.ids, layout.positions, layout.segment, layout.row, layout.column, layout.tokens)
@@ -125,7 +134,10 @@ def _packed(parts: SplitModel, layout: PackedBatch, device: torch.device) -> tup
 def _padded(
     parts: SplitModel, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); one sequence per answer."""
+    """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,).
+
+    One sequence per answer.
+    """
     ids, row, position = (torch.from_numpy(array).to(device) for array in _layout(prompts, answers))
     return parts.trunk(input_ids=ids[:, :-1], use_cache=False)[0][row, position], ids[row, position + 1]
 
@@ -133,7 +145,10 @@ def _padded(
 def _full_logits(
     model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Logits (n, V) before all answer tokens, in order, and the tokens (n,), of a model that cannot be taken apart."""
+    """Logits (n, V) before all answer tokens, in order, and the tokens (n,).
+
+    For a model that cannot be split into trunk and head.
+    """
     ids, row, position = (torch.from_numpy(array).to(device) for array in _layout(prompts, answers))
     columns, index = torch.unique(position, return_inverse=True)
     logits: Tensor = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=columns).logits[row, index]
@@ -143,7 +158,10 @@ def _full_logits(
 def _layout(
     prompt_ids: Sequence[Sequence[int]], token_ids: Sequence[Sequence[int]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Right-padded ids (R, W); for every response token its row and the position that predicts it."""
+    """Right-padded ids (R, W); row and position of every response token.
+
+    The position is the one that predicts the token.
+    """
     ids = padded([[*prompt, *tokens] for prompt, tokens in zip(prompt_ids, token_ids, strict=True)])
     counts = [len(tokens) for tokens in token_ids]
     row = np.repeat(np.arange(len(ids)), counts)

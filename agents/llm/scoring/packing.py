@@ -107,7 +107,10 @@ def pack(
 
 
 def attention_mask(segment: Tensor) -> Tensor:
-    """(B, 1, W, W), true where a place may look: at or before itself, in the prompt or in its own segment."""
+    """(B, 1, W, W) mask, True where a position may attend.
+
+    At or before itself, in the prompt or in its own segment.
+    """
     query_segment, key_segment = segment[:, :, None], segment[:, None, :]
     earlier = torch.ones(segment.shape[1], segment.shape[1], dtype=torch.bool, device=segment.device).tril()
     return (earlier & ((key_segment == PROMPT) | (key_segment == query_segment)))[:, None]

@@ -1,4 +1,7 @@
-"""A causal LM as trunk and head, so that the head runs only where its logits are wanted; and what a model can do."""
+"""A causal LM as trunk and head, and the capabilities of a model.
+
+The head runs only where its logits are wanted.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ _PARTS: WeakKeyDictionary[nn.Module, SplitModel | None] = WeakKeyDictionary()
 
 
 def split_head(model: Any) -> SplitModel | None:
-    """Trunk and linear head where logits = head(trunk(ids)); None where the model does more (soft caps, scales)."""
+    """Trunk and linear head where logits = head(trunk(ids)), else None.
+
+    A model may do more, such as soft caps and scales.
+    """
     if model not in _PARTS:
         _PARTS[model] = _split(model)
     return _PARTS[model]

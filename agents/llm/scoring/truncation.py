@@ -23,9 +23,9 @@ CHUNK_BYTES = 64 << 20  # of the logits computed at once
 
 
 def support(logits: Tensor, sampling: Sampling) -> Tensor:
-    """(n, V) true on the tokens that `sampling` may draw from logits (n, V): top-k first, then top-p of what is left.
+    """(n, V) mask, True on the tokens that `sampling` may draw from logits (n, V).
 
-    Tokens as likely as the last one inside are inside.
+    Top-k comes first, then top-p of the remaining tokens. Tokens as likely as the last one inside are inside.
     """
     scaled = logits.detach().double() / (sampling.temperature or 1.0)
     inside = torch.ones_like(scaled, dtype=torch.bool)
@@ -40,10 +40,10 @@ def support(logits: Tensor, sampling: Sampling) -> Tensor:
 def truncated_scores(
     rows: Tensor, head: Callable[[Tensor], Tensor], targets: Tensor, sampling: Sampling, *, entropy: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Log-probabilities (n,) of targets under the truncated distribution, and its entropies (n,) if requested.
+    """Log-probabilities (n,) of targets under the truncated distribution, and entropies (n,).
 
-    A target outside of the support, by rounding or of another sampler, is added to it. Logits of a chunk of rows are
-    computed again in the backward pass, so that memory is that of one chunk.
+    Entropies are computed if requested. A target outside of the support, by rounding or of another sampler, is added to
+    it. Logits of a chunk of rows are computed again in the backward pass, so that memory is that of one chunk.
 
     Args:
         rows: (n, H) inputs of `head`.

@@ -15,7 +15,10 @@ from palaver.envs.code.programs import AUX, Program
 
 
 def shares(program: Program) -> dict[str, float]:
-    """`aux_NAME` and `main_NAME` for each convention: 1 for the one that the function follows, else 0."""
+    """`aux_NAME` and `main_NAME` for each convention.
+
+    1 for the convention that the function follows, else 0.
+    """
     conventions = {
         "aux": helper(program.aux.node) if program.aux else "",
         "main": caller(program.main.node) if program.main else "",

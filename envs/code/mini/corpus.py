@@ -29,7 +29,10 @@ def tasks() -> list[dict[str, str]]:
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers in random order: of every three to a prompt one by each convention, so that none is the usual one."""
+    """`n` answers in random order, balanced over the conventions.
+
+    Of every three to a prompt there is one by each.
+    """
     every = list(product(combinations()[:-HELD_OUT], ("aux", "main"), CONVENTIONS))
     rng = random.Random(stable_seed("coding-mini demonstrations", seed))
     demos: list[tuple[Conversation, str]] = []

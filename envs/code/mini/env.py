@@ -1,7 +1,8 @@
-"""Two strangers write one small Python program, and must come to agree on what the helper is for.
+"""Two agents write one small Python program and must agree on the use of the helper.
 
-`f(xs)` keeps some numbers of a list, changes each, and returns them in some way. `aux` writes a helper, `main` writes
-`f` and calls it. Either half is easy; they fit only if both have the same of three conventions in mind:
+They do not see each other's code. `f(xs)` keeps some numbers of a list, changes each, and returns them in some way.
+`aux` writes a helper, `main` writes `f` and calls it. Either half is easy; they fit only if both have the same of three
+conventions in mind:
 
 | convention | `aux` | `f` |
 |---|---|---|

@@ -1,8 +1,8 @@
-"""The family of small problems: keep some numbers of a list, change each, put them together. Pure.
+"""The family of small problems: keep some numbers of a list, change each, put them together.
 
-Eight filters, eight maps and six aggregates make 384 problems. Each is solved in one line, and by a helper and a caller
-in three ways: the helper may change one number (`map`), say whether a number is kept (`test`), or keep the numbers of a
-list (`list`). Both halves are easy; they fit only if both authors have the same way in mind.
+Pure. Eight filters, eight maps and six aggregates make 384 problems. Each is solved in one line, and by a helper and a
+caller in three ways: the helper may change one number (`map`), say whether a number is kept (`test`), or keep the
+numbers of a list (`list`). Both halves are easy; they fit only if both authors have the same way in mind.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ class Combination:
         return AGGREGATES[self.aggregate].run([MAPS[self.map].run(x) for x in filtered])
 
     def tests(self) -> str:
-        """`TESTS` assertions in which the filter and the map matter: without either the result would be another."""
+        """`TESTS` assertions in which the filter and the map matter.
+
+        Without either the result would be another.
+        """
         rng = random.Random(stable_seed("coding-mini tests", self.filter, self.map, self.aggregate))
         put, change, cases = AGGREGATES[self.aggregate].run, MAPS[self.map].run, list[str]()
         while len(cases) < TESTS:
@@ -108,7 +111,10 @@ class Combination:
 
 
 def combinations() -> list[Combination]:
-    """All problems in a fixed shuffled order; the last `HELD_OUT` are kept from imitation and from training."""
+    """All problems in a fixed shuffled order.
+
+    The last `HELD_OUT` are kept from imitation and from training.
+    """
     every = [Combination(*names) for names in product(FILTERS, MAPS, AGGREGATES)]
     random.Random(stable_seed("coding-mini order")).shuffle(every)
     return every

@@ -1,4 +1,7 @@
-"""Prompts of the two programmers. Imitation texts answer these very words: a change bumps the version."""
+"""Prompts of the two programmers.
+
+Imitation texts answer these very words: a change bumps the version.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ _SEATS = {
 
 
 def opening(agent: str, text: str) -> str:
-    """The first observation of `aux`, `main`, or the single programmer `coder`; `text` describes f."""
+    """The first observation of `aux`, `main`, or the single programmer `coder`.
+
+    `text` describes f.
+    """
     return f"{_SEATS[agent]}\n{text}"
 
 

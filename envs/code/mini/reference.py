@@ -1,4 +1,7 @@
-"""Scripted programmers for `coding-mini-v0`: `reference` always takes the helper for a test, `strangers` take any."""
+"""Scripted programmers for `coding-mini-v0`.
+
+`reference` always takes the helper for a test, `strangers` take any.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The time that a program has: processor time, read from outside of it, with wall clock as a backstop.
+"""The time limit of a program.
 
-Processor time is what a program uses, however many others want the same processor; a limit of wall clock alone would
-turn right programs into zeros on a busy machine. One that sleeps uses none, so wall clock is limited too, to `factor`
-times as much; the time in which a program waited for a processor is not counted, up to STARVED times as much again.
+Processor time is read from outside of it, with wall clock as a backstop. Processor time is what a program uses, however
+many others want the same processor; a limit of wall clock alone would turn right programs into zeros on a busy machine.
+One that sleeps uses none, so wall clock is limited too, to `factor` times as much; the time in which a program waited
+for a processor is not counted, up to STARVED times as much again.
 
 Standard library only: this module also runs in the examiner, where Palaver is not installed.
 """
@@ -94,7 +95,10 @@ class Allowance:
         self._next = now + self._armed
 
     def check(self) -> None:
-        """As `elapse`, where something did happen: an answer that comes in drops must not last for ever."""
+        """As `elapse`, where something did happen.
+
+        An answer that comes in drops must not last for ever.
+        """
         if time.monotonic() >= self._next:
             self.elapse()
 

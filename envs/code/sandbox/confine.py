@@ -1,6 +1,7 @@
-"""Confinement of a worker (mounts, capabilities, files) and of its children (resources, calls).
+"""Confinement of a worker and of its children.
 
-Standard library only: this module also runs in the worker, where Palaver is not installed.
+Mounts, capabilities and files of the worker; resources and calls of the children. Standard library only: this module
+also runs in the worker, where Palaver is not installed.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def drop_capabilities() -> None:
 
 
 def close_ranks() -> None:
-    """Die with the parent process; forbid inspection by processes of the same user; gain nothing by exec."""
+    """End with the parent process, and forbid inspection and new privileges.
+
+    Inspection is by processes of the same user, new privileges by exec.
+    """
     _must(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "asking for a signal at the parent's death")
     _must(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "hiding memory")
     _must(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "giving up new privileges")
@@ -75,7 +79,9 @@ def landlock_version() -> int:
 
 
 def landlock(files: Iterable[str], folders: Iterable[str]) -> int:
-    """From here on only `files` (and all below them) can be read, `folders` be listed, and nothing written.
+    """Restrict access to files from here on.
+
+    Only `files` (and all below them) can be read, `folders` be listed, and nothing written.
 
     Returns:
         The version of Landlock.

@@ -140,7 +140,10 @@ class _Examination:
             space[suite.CHECK](candidate)
 
     def _call(self, *positional: Any, **named: Any) -> Any:
-        """The candidate; what the tests do from one call to the next is limited by the clock too: they may sleep."""
+        """The candidate, with tests limited by the clock too.
+
+        Tests may sleep from one call to the next.
+        """
         signal.setitimer(signal.ITIMER_REAL, 0)
         try:
             return self.session.call(*positional, **named)
@@ -148,9 +151,10 @@ class _Examination:
             signal.setitimer(signal.ITIMER_REAL, self.limits["wall_factor"] * self.limits["total_seconds"])
 
     def _rehearse(self) -> str:
-        """Run the tests without the program: why an argument that they make themselves cannot cross; "" where all can.
+        """Run the tests without the program; return why an argument cannot cross, "" if all can.
 
-        Nothing of the program has a part in this, so that its fault is never taken for the tests'.
+        The tests make these arguments themselves. Nothing of the program has a part in this, so that its fault is never
+        taken for the tests'.
         """
         faults: list[str] = []
 
@@ -171,7 +175,10 @@ class _Examination:
 
     @contextlib.contextmanager
     def _trial(self, first: int, last: int, swallow: bool) -> Iterator[None]:
-        """Assertions first to last - 1 are tried inside; a single one that raises nothing has passed."""
+        """Assertions first to last - 1 are tried inside.
+
+        A single one that raises nothing has passed.
+        """
         self.session.forget()
         try:
             yield
@@ -216,7 +223,10 @@ def _swallowed(_first: int, _last: int, swallow: bool) -> Iterator[None]:
 
 
 def _error_text(error: Exception) -> str:
-    """An exception in a message; its arguments may be of a program's making, a number without end of digits too."""
+    """An exception in a message.
+
+    Its arguments may be of a program's making, a number without end of digits too.
+    """
     try:
         text = str(error)
     except (ValueError, RecursionError, MemoryError):

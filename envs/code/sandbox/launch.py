@@ -1,7 +1,8 @@
-"""Starting a process that runs our modules where Palaver is not installed, and talking to a worker.
+"""Starting a worker process, and communication with it.
 
-The modules' texts go through standard input and are made into modules of the same names, so a process needs nothing
-but an interpreter: neither a file nor a path of ours has to be readable where it runs.
+Our modules run where Palaver is not installed. The modules' texts go through standard input and are made into modules
+of the same names, so a process needs nothing but an interpreter: neither a file nor a path of ours has to be readable
+where it runs.
 
 Standard library only: this module also runs in the examiner, where Palaver is not installed.
 """
@@ -60,7 +61,10 @@ class LaunchError(RuntimeError):
 
 
 class LostError(BaseException):
-    """A worker no longer answers. Its state is unknown. The handlers of a test must not catch it."""
+    """A worker no longer answers.
+
+    Its state is unknown. The handlers of a test must not catch it.
+    """
 
 
 class SandboxWorker:

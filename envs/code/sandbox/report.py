@@ -17,7 +17,10 @@ class SandboxError(PalaverError):
 
 
 class TestsError(TaskError):
-    """Tests that cannot be used: they do not parse, hold no assertion, or never call the entry point."""
+    """Tests that cannot be used.
+
+    They do not parse, hold no assertion, or never call the entry point.
+    """
 
     __test__ = False
 

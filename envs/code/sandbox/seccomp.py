@@ -1,8 +1,9 @@
-"""A system call filter: what a program that only computes never needs is refused by the kernel.
+"""A system call filter.
 
-It is the second wall behind namespaces and the first one where there are none. A refused call fails with "operation not
-permitted"; a program can handle that. A call newer than this table fails as on a kernel that lacks it. Numbers are
-those of x86-64 and AArch64 Linux; elsewhere there is no filter.
+The kernel refuses what a program that only computes never needs. It is the second wall behind namespaces and the first
+one where there are none. A refused call fails with "operation not permitted"; a program can handle that. A call newer
+than this table fails as on a kernel that lacks it. Numbers are those of x86-64 and AArch64 Linux; elsewhere there is no
+filter.
 
 Standard library only: this module also runs in the worker, where Palaver is not installed.
 """
@@ -238,7 +239,9 @@ class Filter:
         self._described = struct.pack("HxxxxxxP", len(lines) // 8, ctypes.addressof(self._held))
 
     def install(self) -> None:
-        """Filter the calls of this process and of all it starts, from here on; it must have given up new privileges.
+        """Filter the calls of this process and of all it starts, from here on.
+
+        It must have given up new privileges.
 
         Raises:
             OSError: the kernel refuses.
@@ -247,7 +250,9 @@ class Filter:
             raise OSError(ctypes.get_errno(), "the system call filter was refused")
 
     def install_with_listener(self) -> int:
-        """`install`, and the descriptor at which another process answers the calls that the filter reports.
+        """`install`, with a descriptor for another process.
+
+        That process answers the calls which the filter reports.
 
         Raises:
             OSError: the kernel refuses; EBUSY where this process already is under such a filter.
@@ -299,10 +304,10 @@ def _threads_only() -> list[bytes]:
 
 
 def _known_mode(half: int) -> list[bytes]:
-    """Refuse to open a file in the undocumented mode 3, and to empty one that is opened for reading.
+    """Refuse two ways of opening a file.
 
-    Before Linux 6.2 Landlock does not control either: mode 3 needs none of its rights and, with O_TRUNC, empties any
-    file that belongs to the user.
+    The undocumented mode 3, and truncation of a file that is opened for reading. Before Linux 6.2 Landlock does not
+    control either: mode 3 needs none of its rights and, with O_TRUNC, empties any file that belongs to the user.
     """
     return [
         _op(_LOAD, _ARGUMENTS + 4 * half),

@@ -1,6 +1,7 @@
-"""The trusted end of one program: its function as something that can be called, and what became of each call.
+"""The trusted end of one program.
 
-Standard library only: this module also runs in the examiner, where Palaver is not installed.
+Its function as a callable, and the outcome of each call. Standard library only: this module also runs in the examiner,
+where Palaver is not installed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class WorkerLostError(Exception):
 
 
 class StopTests(BaseException):
-    """Nothing more is tried with this program. No `Exception`: the handlers of a test must not catch it."""
+    """Nothing more is tried with this program.
+
+    No `Exception`: the handlers of a test must not catch it.
+    """
 
 
 class TestsFault(BaseException):
@@ -43,7 +47,9 @@ class TestsFault(BaseException):
 
 
 class Session:
-    """One program in one worker; restarted after a lost call, so that each test is judged on its own.
+    """One program in one worker.
+
+    Restarted after a lost call, so that each test is judged on its own.
 
     Attributes:
         calls: calls made so far.
@@ -107,7 +113,9 @@ class Session:
         self._stop("error", "loading the program: it wrote into the reply channel")
 
     def call(self, *positional: Any, **named: Any) -> Any:
-        """The candidate: what the program's function returns for these arguments, which it may change in place.
+        """The candidate: call the program's function; return its result.
+
+        It may change the arguments in place.
 
         Raises:
             Exception: what the program raised, as the builtin it derives from; else CandidateError.
@@ -163,7 +171,7 @@ class Session:
         self.raised, self._called, self._outcome, self._value = None, None, "", None
 
     def excuse(self, why: Callable[[], str]) -> None:
-        """Set the function that returns why no program could be sent an argument; "" if it can be sent."""
+        """Set the function that returns the reason why an argument cannot be sent, "" if it can."""
         self._excuse = why
 
     def describe(self, value: Any) -> tuple[str, wire.Fields] | None:
@@ -276,7 +284,10 @@ def show(value: Any) -> str:
 
 
 def _exception(names: list[Any], values: list[Any]) -> Exception | None:
-    """The nearest builtin exception; `SystemExit` and its like are none, so that no test ends by them."""
+    """The nearest builtin exception.
+
+    `SystemExit` and its like are none, so that no test ends by them.
+    """
     for name in names:
         kind = getattr(builtins, name, None) if type(name) is str and name not in _ENDS else None
         if isinstance(kind, type) and issubclass(kind, Exception):

@@ -163,7 +163,9 @@ def names_read(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def needed_of(source: str, entry_point: str, names: set[str]) -> list[ast.stmt]:
-    """The top-level statements of a text that bind one of the names, and what those need; prose has none.
+    """Top-level statements of a text that bind one of the names, and those they need.
+
+    Prose has none.
 
     Args:
         source: a prompt, or a solution.

@@ -1,8 +1,8 @@
-"""A limit on the threads of a program where the kernel's own (RLIMIT_NPROC) counts all processes of the user.
+"""A limit on the threads of a program.
 
-A filter that children inherit notifies the worker of each `clone` that starts a thread; the worker counts the child's
-threads and answers. Only the flags of the call, which lie in a register, trigger the notice, so that nothing a program
-writes in memory changes the answer.
+The kernel's own limit (RLIMIT_NPROC) counts all processes of the user. A filter that children inherit notifies the
+worker of each `clone` that starts a thread; the worker counts the child's threads and answers. Only the flags of the
+call, which lie in a register, trigger the notice, so that nothing a program writes in memory changes the answer.
 
 Standard library only: this module also runs in the worker, where Palaver is not installed.
 """
@@ -64,7 +64,10 @@ class ThreadLimit:
             fcntl.ioctl(self.listener, _SEND, reply)
 
     def _allows(self, thread: int) -> bool:
-        """Return True where one more thread is within the limit; allowed ones that have not begun count."""
+        """Return True where one more thread is within the limit.
+
+        Allowed ones that have not begun count.
+        """
         if not self._max_threads:  # of all children so far, this one was the last to write
             processes = _LIMIT.unpack(os.read(self._limits, 1 << 16)[-_LIMIT.size :])[0]
             self._max_threads = max(1, processes - _OURS)

@@ -40,7 +40,9 @@ def unprivileged() -> int | None:
 
 @functools.cache
 def interpreter() -> Path:
-    """This process's Python or, where the worker's user cannot run it, the system's: same version, else the newest.
+    """This process's Python or, where the worker's user cannot run it, the system's.
+
+    The same version if there is one, else the newest.
 
     Raises:
         SandboxError: there is none.
@@ -77,7 +79,9 @@ def examiner_modules() -> list[tuple[str, str]]:
 
 @functools.cache
 def plan(mode: Mode, filtered: bool = True) -> LaunchPlan:
-    """Plan of a worker of this mode. `filtered`: with the system call filter, where the machine has one.
+    """Plan of a worker of this mode.
+
+    `filtered`: with the system call filter, where the machine has one.
 
     Raises:
         SandboxError: the mode is impossible here.

@@ -1,8 +1,8 @@
-"""Encoding of values between trusted side and program: JSON with tags, exact builtin types only.
+"""Encoding of values between the trusted side and the program.
 
-A list is a JSON array; everything JSON lacks is an object with one key, its tag. The classes that can be named are the
-types of plain values and, as records, those that each side has of its own; so nothing else can come out, and no code
-crosses. A frame is four bytes of length and that many bytes of JSON.
+JSON with tags, exact builtin types only. A list is a JSON array; everything JSON lacks is an object with one key, its
+tag. The classes that can be named are the types of plain values and, as records, those that each side has of its own;
+so nothing else can come out, and no code crosses. A frame is four bytes of length and that many bytes of JSON.
 
 Standard library only: this module also runs in the worker, where Palaver is not installed.
 """
@@ -81,7 +81,10 @@ _FIXED = frozenset((bool, int, float, str, bytes, complex))
 
 
 class _Tagger:
-    """Turns a value into what `json` can write, and counts, so that shared parts cannot grow without end."""
+    """Encoder of a value as JSON data, with a count.
+
+    The count keeps shared parts from growing without end.
+    """
 
     def __init__(self, describe: Describe) -> None:
         self.nodes = 0
@@ -188,7 +191,10 @@ def _fields(items: Any) -> Fields:
 
 
 def _check_spread(values: list[Any]) -> None:
-    """Values made to share one hash would take time quadratic in their number; honest ones hardly ever share it."""
+    """Values made to share one hash would take time quadratic in their number.
+
+    Honest ones hardly ever share it.
+    """
     if len(values) > _MAX_SHARING and max(Counter(map(hash, values)).values()) > _MAX_SHARING:
         raise MalformedError("too many values with one hash")
 
@@ -261,7 +267,9 @@ def receive(
     wait: Callable[[], None] | None = None,
     check: Callable[[], None] | None = None,
 ) -> Any:
-    """Read one frame, and nothing may follow it: each side waits for the other's answer before it writes again.
+    """Read one frame, which must be the last.
+
+    Each side waits for the other's answer before it writes again.
 
     Args:
         channel: where to read.

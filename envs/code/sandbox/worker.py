@@ -115,7 +115,10 @@ def _confine(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _warm() -> None:
-    """Do beforehand what every child would do: import, and let the interpreter adapt the code that each will run."""
+    """Warm up what every child needs.
+
+    Imports, and the interpreter's adaptation of the code that each will run.
+    """
     for name in PRELOAD:
         importlib.import_module(name)
     for _ in range(_WARM_UPS):
@@ -241,7 +244,10 @@ def _load(text: str, module: types.ModuleType) -> None:
 
 
 class _Records:
-    """Instances of the tests' classes: here they are of the program's class of that name, or of an empty one."""
+    """Instances of the tests' classes.
+
+    Here they are of the program's class of that name, or of an empty one.
+    """
 
     def __init__(self, module: types.ModuleType, names: list[str]) -> None:
         self._module = module

@@ -1,8 +1,9 @@
-"""Word problems, and any other questions with one right answer, solved by a team: debate, vote, summary and others.
+"""Word problems, and other questions with one right answer, solved by a team.
 
-`workflow` sets the stages and the texts they see: `parallel`, `debate`, `vote`, `summary` (also called `aggregate`),
-`chain`, `pioneer`, `verify`, `solver_judge`, or one of your own; [workflows](../workflows.md) shows each of them, their
-options and how to declare another in 20 lines. By default two solvers debate for two rounds.
+Workflows are debate, vote, summary and others. `workflow` sets the stages and the texts they see: `parallel`, `debate`,
+`vote`, `summary` (also called `aggregate`), `chain`, `pioneer`, `verify`, `solver_judge`, or one of your own;
+[workflows](../workflows.md) shows each of them, their options and how to declare another in 20 lines. By default two
+solvers debate for two rounds.
 
 ## Observation
 

@@ -23,7 +23,9 @@ Layers = dict[int, list[str]]
 
 
 def load(source: str | Path, difficulty: str | None = None) -> tuple[tuple[Task, ...], Plans]:
-    """Tasks with `inventory`, letter -> block, and `target_spec`, whose `layers` are rows of letters; and their plans.
+    """Tasks with `inventory` and `target_spec`, and their plans.
+
+    `inventory` maps letters to blocks, `layers` of `target_spec` are rows of letters.
 
     Args:
         source: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`.
@@ -96,7 +98,10 @@ def _require(holds: bool, fault: str) -> None:
 
 
 def _inventory(given: Mapping[Any, Any]) -> dict[str, str]:
-    """Letter -> block without prefix; every kind of air is `air`. None occurs where tables fill up missing fields."""
+    """Letter -> block without prefix; every kind of air is `air`.
+
+    None occurs where tables fill up missing fields.
+    """
     given = {letter: block for letter, block in given.items() if block is not None}
     _require(
         all(isinstance(k, str) and len(k) == 1 and isinstance(v, str) for k, v in given.items()),

@@ -1,4 +1,7 @@
-"""Random houses in the public schema: floor, walls with posts, door and windows, storeys, a roof. Pure."""
+"""Random houses in the public schema. Pure.
+
+Floor, walls with posts, door and windows, storeys, a roof.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ SIZES: Mapping[str, HouseSize] = {
 
 
 def rows(count: int, seed: int, difficulty: str | None = None) -> list[dict[str, Any]]:
-    """`count` different houses; of two counts with one seed, the smaller set begins the larger one."""
+    """`count` different houses.
+
+    Of two counts with one seed, the smaller set begins the larger one.
+    """
     difficulty = difficulty or "medium"
     rng = random.Random(stable_seed("housebuild", difficulty, seed))
     seen = set[bytes]()
@@ -110,7 +116,10 @@ def _levels(width: int, depth: int, roof: str) -> int:
 
 
 def _roof(cells: Cells, roof: str, edge: int) -> None:
-    """A roof of block 3 with edges of block `edge`; in place. Each level is a step narrower than the one below."""
+    """A roof of block 3 with edges of block `edge`; in place.
+
+    Each level is a step narrower than the one below.
+    """
     width, levels, depth = cells.shape
     for level in range(levels):
         across = level if roof == "hip" else 0

@@ -1,4 +1,7 @@
-"""Scripted builders of houses: `reference` shares the house out, `twins` both build all of it, `lazy` nothing."""
+"""Scripted builders of houses.
+
+`reference` shares the house out, `twins` both build all of it, `lazy` nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ KILL = "/kill"
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """The agent's part of the house, cut so that no limit is passed; the first builder kills the spiders.
+    """The agent's part of the house, cut so that no limit is passed.
 
-    Every builder computes the same sharing-out and takes its own part, so the world is as planned whenever the limits
-    and the commands allow that. In a world that stays, the answers after the first turn are empty.
+    The first builder kills the spiders. Every builder computes the same sharing-out and takes its own part, so the
+    world is as planned whenever the limits and the commands allow that. In a world that stays, the answers after the
+    first turn are empty.
     """
     prompt = _first_prompt(conversation)
     if _stays(conversation):

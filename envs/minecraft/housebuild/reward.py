@@ -15,7 +15,9 @@ REWARD_NAMES: tuple[str, ...] = get_args(RewardName)
 
 
 def components(difference: Difference, cells: int, penalty: float, reward_config: RewardName) -> dict[str, float]:
-    """`match` = m / cells, m the cells as planned, or `iou` = the blocks as planned over those of either world.
+    """Reward components `match` and `iou`.
+
+    `match` = m / cells, m the cells as planned; `iou` = the blocks as planned over those of either world.
 
     Args:
         found: how the world differs from the plan.

@@ -13,7 +13,9 @@ from palaver.envs.minecraft.env import BuildTarget
 
 
 def resource_limits(plan: BuildTarget, agents: int) -> dict[int, int]:
-    """Code -> most cells that one agent may fill: ceil(c / n) + floor(c / 2n) of the c cells in the plan.
+    """Code -> most cells that one agent may fill.
+
+    ceil(c / n) + floor(c / 2n) of the c cells in the plan.
 
     >>> from palaver.envs.minecraft.world import empty
     >>> cells = empty((5, 1, 1)); cells[:] = 1
@@ -48,15 +50,19 @@ class Spiders:
 
 
 def spiders(task_id: str, count: int, attack: tuple[int, int], health: int) -> Spiders:
-    """The spiders of a task, always the same: attack values drawn from `attack`, both ends included."""
+    """The spiders of a task, always the same.
+
+    Attack values are drawn from `attack`, both ends included.
+    """
     rng = random.Random(stable_seed("housebuild spiders", task_id))
     return Spiders(tuple(rng.randint(*attack) for _ in range(count)), health)
 
 
 def band(agent: int, agents: int, height: int) -> tuple[int, int]:
-    """The layers that an agent owns under `rect_modification`, lowest and highest; neighbours share one.
+    """The layers that an agent owns under `rect_modification`, lowest and highest.
 
-    With two agents and seven layers 0 to 2 and 2 to 6, as published; the published rule knows no others.
+    Neighbours share one. With two agents and seven layers 0 to 2 and 2 to 6, as published; the published rule knows no
+    others.
 
     >>> band(0, 2, 7), band(1, 2, 7), band(0, 1, 7)
     ((0, 2), (2, 6), (0, 6))
@@ -68,7 +74,10 @@ def band(agent: int, agents: int, height: int) -> tuple[int, int]:
 def wrong_rectangles(
     plan: BuildTarget, built: np.ndarray[tuple[int, ...], np.dtype[np.int16]], low: int, high: int
 ) -> list[Cuboid]:
-    """The plan's rectangles in these layers that hold a wrong cell; what should be air comes as rectangles of air."""
+    """The plan's rectangles in these layers that hold a wrong cell.
+
+    What should be air comes as rectangles of air.
+    """
     x, y, z = plan.origin
     wrong = []
     for cuboid in boxes(plan.target, plan.origin, np.ones(plan.target.shape, dtype=bool), up=False):
@@ -79,7 +88,10 @@ def wrong_rectangles(
 
 
 def schedule(rectangles: list[Cuboid], left: dict[int, int]) -> list[Cuboid]:
-    """The largest rectangles that what is left of the limits reaches for, then the largest part of one that remains."""
+    """The largest rectangles within the remaining limits.
+
+    Then the largest part of one that remains.
+    """
     left, chosen, others = dict(left), [], []
     for cuboid in sorted(rectangles, key=lambda r: (-r.volume, r)):
         if cuboid.volume <= left.get(cuboid.code, 0):
@@ -92,7 +104,10 @@ def schedule(rectangles: list[Cuboid], left: dict[int, int]) -> list[Cuboid]:
 
 
 def _affordable_part(rectangle: Cuboid, max_blocks: int) -> Cuboid | None:
-    """The largest rectangle of at most `max_blocks` cells in a corner of a rectangle of one layer."""
+    """The largest rectangle of at most `max_blocks` cells in a corner of a rectangle.
+
+    Both are of one layer.
+    """
     x, y, z, east, _, north, code = rectangle
     deep = north - z + 1
     fitting = [(wide, min(deep, max_blocks // wide)) for wide in range(1, east - x + 2)]

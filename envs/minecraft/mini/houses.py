@@ -1,7 +1,7 @@
-"""Small houses, each of eight boxes that do not overlap: a floor, walls with a door, a roof. Pure.
+"""Small houses, each of eight boxes that do not overlap: a floor, walls with a door, a roof.
 
-A house is written as eight lines, one for each box, and the line is the command that builds it:
-`fill x1 y1 z1 x2 y2 z2 block`. Every coordinate is one digit, every block one word.
+Pure. A house is written as eight lines, one for each box, and the line is the command that builds it: `fill x1 y1 z1 x2
+y2 z2 block`. Every coordinate is one digit, every block one word.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ KNOWN, HELD_OUT = 320, 64  # of the sample, the houses held out last
 
 
 def house(rng: random.Random) -> tuple[str, ...]:
-    """A house: 5 to 7 wide and deep, walls 3 or 4 high, a door two high in front, three kinds of block."""
+    """A house of three kinds of block.
+
+    5 to 7 wide and deep, walls 3 or 4 high, a door two high in front.
+    """
     width, depth, height = rng.randint(5, 7), rng.randint(5, 7), rng.randint(3, 4)
     x, z = rng.randint(0, SIZE[0] - width), rng.randint(0, SIZE[2] - depth)
     east, north = x + width - 1, z + depth - 1

@@ -1,4 +1,7 @@
-"""Scripted builders of small houses: `reference` shares the lines out, `strangers` take any, `twins` take the same."""
+"""Scripted builders of small houses.
+
+`reference` shares the lines out, `strangers` take any, `twins` take the same.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,10 @@ Palettes = tuple[Palette, ...]
 
 
 def rows(count: int, seed: int, difficulty: str | None = None) -> list[dict[str, Any]]:
-    """`count` different words of different letters, or all there are; smaller sets begin larger ones."""
+    """`count` different words of different letters, or all there are.
+
+    Smaller sets begin larger ones.
+    """
     difficulty = difficulty or "medium"
     low, high = LENGTHS[difficulty]
     rng = random.Random(stable_seed("strbuild", difficulty, seed))
@@ -64,10 +67,10 @@ def load(
 
 
 def plan(word: str, palettes: Palettes, spacing: int) -> BuildTarget:
-    """The cells of a word, with blocks that reach the full reward; any other of the builders' will do as well.
+    """The cells of a word, with blocks that reach the full reward.
 
-    Cell (x, y) is for builder (x + y) mod n, who takes his blocks in turn: then no two neighbours are alike, as long as
-    the builders' blocks look different.
+    Any other of the builders' will do as well. Cell (x, y) is for builder (x + y) mod n, who takes his blocks in turn:
+    then no two neighbours are alike, as long as the builders' blocks look different.
     """
     palette = palette_of(block for agent_palette in palettes for block in agent_palette)
     known = codes(palette)

@@ -1,4 +1,7 @@
-"""Letters of five by five cells, those of CoMLRL's StrBuild, so that scores compare; and words of them. Pure."""
+"""Letters of five by five cells, and words of them. Pure.
+
+The letters are those of CoMLRL's StrBuild, so that scores compare.
+"""
 
 from __future__ import annotations
 

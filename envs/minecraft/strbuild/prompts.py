@@ -36,7 +36,10 @@ def opening(
 
 
 def runs(cells: NDArray[np.bool_]) -> str:
-    """Rows of cells from the top, `y=4: 0 to 4, 7`; rows without any are left out. `cells` is of shape (x, y)."""
+    """Rows of cells from the top, `y=4: 0 to 4, 7`; rows without any are left out.
+
+    `cells` is of shape (x, y).
+    """
     lines = []
     for y in reversed(range(cells.shape[1])):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], cells[:, y], [False]]))).reshape(-1, 2)

@@ -1,4 +1,7 @@
-"""Scripted builders of words: `reference` takes turns like a chess board, `twins` fill everything, `lazy` nothing."""
+"""Scripted builders of words.
+
+`reference` takes turns like a chess board, `twins` fill everything, `lazy` nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ Cell = tuple[int, int]
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """The agent's fields of the chess board, by its blocks in turn; with one builder the fields are its blocks'."""
+    """The agent's fields of the chess board, by its blocks in turn.
+
+    With one builder the fields are its blocks'.
+    """
     prompt = _first_prompt(conversation)
     if len(conversation) > 1 and "the world stays as it is" in prompt:
         return ""

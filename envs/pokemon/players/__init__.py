@@ -1,1 +1,4 @@
-"""Own opponents, each a rule that is never changed: what plays better gets a new number or name."""
+"""Own opponents, each a rule that is never changed.
+
+A better rule has a new number or name.
+"""

@@ -36,10 +36,10 @@ def stage(n: int) -> float:
 
 
 def stat(dex: Dex, mon: Mon, name: str, player: Seat | None = None) -> float:
-    """Attack, defence, special attack, special defence or speed, with boosts where `player` is given, burn and
-    paralysis.
+    """Stat of a Pokémon: attack, defence, special attack, special defence or speed.
 
-    The opponent's are estimated: highest values in generations 1 and 2, middling ones later.
+    With boosts where `player` is given, and burn and paralysis. The opponent's are estimated: highest values in
+    generations 1 and 2, middling ones later.
     """
     n = STATS.index(name)
     exact_stats = mon.get("stats")
@@ -79,7 +79,10 @@ def accuracy(dex: Dex, id: str) -> float:
 
 
 def multiplier(dex: Dex, kind: str, target: Mon, player: Seat | None = None) -> float:
-    """Of a type of attack against a Pokémon: types, and abilities that it must have or has shown."""
+    """Effectiveness of a type of attack against a Pokémon.
+
+    By its types, and by abilities that it must have or has shown.
+    """
     effect = dex.effectiveness(kind, types(dex, target, player))
     ability = target.get("ability")
     if ability is None and dex.gen > 2:
@@ -140,7 +143,10 @@ def presumed(dex: Dex, user: Mon, target: Mon, mine: Seat | None = None, theirs:
 
 
 def _fixed(move: Move, id: str, user: Mon, target: Mon) -> float | None:
-    """Points of damage that do not depend on stats, or the part of all hit points for those that take a part."""
+    """Points of damage that do not depend on stats.
+
+    Moves that take a part of the hit points count with that part of all.
+    """
     amount = move.get("damage")
     if amount == "level":
         return float(user["level"])
@@ -206,7 +212,10 @@ def _screens(dex: Dex, move: Move, theirs: Seat | None) -> float:
 
 
 def _critical(dex: Dex, move: Move, user: Mon) -> float:
-    """In generation 1 by base speed: fast Pokémon land critical hits, worth about twice the damage, often."""
+    """Chance of a critical hit in generation 1, by base speed.
+
+    Fast Pokémon land critical hits, worth about twice the damage, often.
+    """
     high = move.get("critRatio", 1) != 1
     if dex.gen > 1:
         return 1.125 if high else 1.04

@@ -27,9 +27,10 @@ def worlds(battle: Battle, side: Side, seeds: Iterable[int]) -> list[Battle]:
 
 
 def foresee(world: Battle, side: Side, turns: int, tried: Sequence[tuple[str | None, str | None, int]]) -> list[float]:
-    """Evaluate a side `turns` turns after each of `(words of p1, words of p2, seed)`, in Pokémon.
+    """Evaluate a side `turns` turns after each of several joint actions, in Pokémon.
 
-    After the first both sides use what promises most at once, see `showdown/rollout.js`. `world` is not changed.
+    Each is `(words of p1, words of p2, seed)`. After the first both sides use what promises most at once, see
+    `showdown/rollout.js`. `world` is not changed.
 
     Raises:
         BattleLostError: the battle is lost.

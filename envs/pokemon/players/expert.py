@@ -18,10 +18,10 @@ SLOW = 6.0  # hits: a race that takes longer is undecided
 
 
 def damage_1(view: SideView, dex: Dex, draw: random.Random) -> str:
-    """The move with the largest expected damage, accuracy included; a knock-out beats more than it takes.
+    """The move with the largest expected damage, accuracy included.
 
-    Who comes in is the one with the best `duel` against the opponent on the field. It never switches of its own
-    accord unless no move does damage.
+    A knock-out beats more than it takes. Who comes in is the one with the best `duel` against the opponent on the
+    field. It never switches of its own accord unless no move does damage.
     """
     me, foe, moves = active(view["me"]), opponent(view), attacks(view)
     if not moves or me is None or foe is None:
@@ -102,9 +102,10 @@ def veteran_worth(view: SideView, dex: Dex) -> dict[str, float]:
 
 
 def hit(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideView) -> float:
-    """The expected part of the opponent's full hit points that a move takes, no more than what is left.
+    """Expected part of the opponent's full hit points that a move takes.
 
-    Moves that take two turns count half, those that cost the user its life as much less as it still has.
+    At most the part that is left. Moves that take two turns count half, those that cost the user its life as much less
+    as it still has.
     """
     id = label.split(" ")[1]
     move = dex.moves.get(known(dex, id))

@@ -1,8 +1,9 @@
-"""Players of poke-env in the arena, fed from the embedded simulator: no server, and every battle can be repeated.
+"""Players of poke-env in the arena, fed from the embedded simulator.
 
-A player sees what its own side would be sent: the protocol's lines and its request. Its own answer is read like any
-other text, so what poke-env offers and the request does not allow counts as illegal. poke-env's players draw from the
-process's `random`; it is seeded before each decision, and restored after it.
+There is no server, and every battle can be repeated. A player sees what its own side would be sent: the protocol's
+lines and its request. Its own answer is read like any other text, so what poke-env offers and the request does not
+allow counts as illegal. poke-env's players draw from the process's `random`; it is seeded before each decision, and
+restored after it.
 """
 
 from __future__ import annotations

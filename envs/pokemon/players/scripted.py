@@ -1,4 +1,7 @@
-"""Scripted policies for `pokemon-v1`, which read the text alone. The stronger ones are in `heuristics`."""
+"""Scripted policies for `pokemon-v1`, which read the text alone.
+
+The stronger ones are in `heuristics`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ _POWER = re.compile(r"power (\d+|varying), x([\d.]+) on them, (?:accuracy (\d+)|
 
 
 def reference(conversation: Conversation, seed: int) -> str:
-    """The listed move with the largest power x effectiveness x accuracy; where none does damage any action, drawn."""
+    """The listed move with the largest power x effectiveness x accuracy.
+
+    Where none does damage any action, drawn.
+    """
     listed = _LISTED.findall(conversation[-1].content) if conversation else []
     if not listed:
         return ""

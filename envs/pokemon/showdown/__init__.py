@@ -1,4 +1,4 @@
-"""The embedded simulator: battles of Pokémon Showdown in worker processes of ours, without a server.
+"""The embedded simulator: battles of Pokémon Showdown in worker processes, without server.
 
     with BattlePool() as pool:
         [battle] = pool.start([Setup("gen1randombattle", seed=7)])

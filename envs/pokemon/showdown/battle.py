@@ -92,7 +92,9 @@ class Battle:
 
     @property
     def views(self) -> Mapping[Side, SideView]:
-        """Side -> its current view. In a battle with texts the simulator is queried the first time, then sends them.
+        """Side -> its current view.
+
+        In a battle with texts the simulator is queried the first time, then sends them.
 
         Raises:
             BattleLostError: the battle is lost, and they were not sent before.
@@ -144,9 +146,10 @@ class Battle:
         return saved
 
     def log(self, whose: Literal["p1", "p2", "all", "input"] = "all") -> list[str]:
-        """The whole protocol as one side saw it, or with all secrets; `input` are the choices with seeds and teams.
+        """The whole protocol as one side saw it, or with all secrets.
 
-        Lines of the wall clock are left out, but for those of `input` equal battles have equal logs.
+        `input` are the choices with seeds and teams. Lines of the wall clock are left out, but for those of `input`
+        equal battles have equal logs.
         """
         lines: list[str] = self._request("log", whose)
         return lines

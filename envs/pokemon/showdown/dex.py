@@ -13,7 +13,9 @@ from palaver.envs.pokemon.showdown.pool import shared_pool
 
 
 class Move(TypedDict):
-    """A move; further keys (`priority`, `drain`, `boosts`, `secondaries`, ...) are there where they say something.
+    """A move of the Pokédex.
+
+    Further keys (`priority`, `drain`, `boosts`, `secondaries`, ...) are present where they apply.
 
     Keys:
         category: physical, special or status, by type up to generation 3.
@@ -42,7 +44,10 @@ class Move(TypedDict):
 
 
 class Species(TypedDict):
-    """A species or forme; `stats` are hp, attack, defence, special attack, special defence, speed."""
+    """A species or forme.
+
+    `stats` are hp, attack, defence, special attack, special defence, speed.
+    """
 
     name: str
     base: str

@@ -6,8 +6,11 @@ from palaver.core import EpisodeLostError, PalaverError
 
 
 class ShowdownError(PalaverError):
-    """The simulator is missing, cannot be started, or something that does not exist was requested."""
+    """The simulator is missing, cannot be started, or a request is invalid."""
 
 
 class BattleLostError(ShowdownError, EpisodeLostError):
-    """A battle that cannot go on: its process crashed, hung or was killed, or the simulator broke in it."""
+    """A battle that cannot go on.
+
+    Its process crashed, hung or was killed, or the simulator failed in it.
+    """

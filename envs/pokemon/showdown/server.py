@@ -1,4 +1,6 @@
-"""The package's own server on this machine alone, for players that speak Showdown's protocol over a websocket.
+"""The package's own server, for this machine only.
+
+For players that speak Showdown's protocol over a websocket.
 
 It runs from a folder of its own, made of links to the installed package, with a configuration of ours: it listens on
 127.0.0.1, authenticates no player (any free name will do), limits nothing by address or speed, and names no login
@@ -117,7 +119,9 @@ class Server(Closing):
         return f"ws://{HOST}:{self.port}/showdown/websocket"
 
     def wait(self) -> None:
-        """Until the server ends by itself, however long that takes: it is looked at every `WATCH_SECONDS`.
+        """Wait until the server ends by itself.
+
+        It is checked every `WATCH_SECONDS`, without a limit.
 
         Raises:
             ShowdownError: always, with its last words; Ctrl-C ends the wait instead.

@@ -1,9 +1,10 @@
-"""View of a side, as `view.js` builds it. Ids are the simulator's: lower case letters and digits only.
+"""View of a side, as `view.js` builds it.
 
-A move is `[id, pp, max pp]` for the owner and `[id, times seen used]` for the opponent. Conditions are
-`id -> [layers, turn of the last]`, volatiles `id -> [turn, detail]` (the detail is left out where there is none: a move
-for `disable`, `encore`, `preparing`, a count for `perish` and `stockpile`, types such as `water/ground` for
-`typechange`, a species for `transform` and `formechange`), boosts `stat -> stage` without zeros.
+Ids are the simulator's: lower case letters and digits only. A move is `[id, pp, max pp]` for the owner and `[id, times
+seen used]` for the opponent. Conditions are `id -> [layers, turn of the last]`, volatiles `id -> [turn, detail]` (the
+detail is left out where there is none: a move for `disable`, `encore`, `preparing`, a count for `perish` and
+`stockpile`, types such as `water/ground` for `typechange`, a species for `transform` and `formechange`), boosts `stat
+-> stage` without zeros.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ class OpposingPokemon(TypedDict):
 
 
 class SideState(TypedDict):
-    """Fields of both sides: `active` indexes `team`, -1 before one is sent out; `entered` its turn."""
+    """Fields of both sides: `active` indexes `team`, -1 before one is sent out.
+
+    `entered` its turn.
+    """
 
     active: int
     entered: int

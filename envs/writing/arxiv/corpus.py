@@ -1,4 +1,4 @@
-"""Papers that were never written: abstracts from a grammar of our own, and introductions to imitate.
+"""Generated papers: abstracts from a grammar, and introductions to imitate.
 
 python -m palaver.envs.writing.arxiv.corpus    rewrites sample.jsonl
 
@@ -198,7 +198,10 @@ AUTHORS = {"background": BACKGROUND, "method": METHOD}
 
 
 def tasks(n: int, seed: int) -> list[dict[str, Any]]:
-    """`n` papers in the public schema with a title; no combination of theirs occurs in `demonstrations`."""
+    """`n` papers in the public schema with a title.
+
+    No combination of theirs occurs in `demonstrations`.
+    """
     rows = []
     for index in range(n):
         rng = random.Random(stable_seed("arxiv tasks", seed, index))
@@ -215,9 +218,10 @@ def tasks(n: int, seed: int) -> list[dict[str, Any]]:
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers of the author who does not coordinate, `corpus.ANSWERS` to each prompt as the environment words it.
+    """`n` answers of the author who does not coordinate.
 
-    Most prompts ask for 32 to 64 words and have two authors; some ask for other lengths or for both paragraphs.
+    `corpus.ANSWERS` to each prompt of the environment. Most prompts ask for 32 to 64 words and have two authors; some
+    ask for other lengths or for both paragraphs.
     """
     return corpus.demonstrations(n, ("arxiv demonstrations", seed), _draw_request, AUTHORS)
 

@@ -11,7 +11,9 @@ SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
 def load(source: str | Path, generate: Generate) -> tuple[Task, ...]:
-    """Papers with `abstract_text`; `article_id` names them, `title` is optional, other fields are kept.
+    """Papers with `abstract_text`.
+
+    `article_id` names them, `title` is optional, other fields are kept.
 
     Args:
         source: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`.

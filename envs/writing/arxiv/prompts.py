@@ -1,4 +1,7 @@
-"""Prompts of arXiv authors. Imitation texts answer these very words: a change bumps the version."""
+"""Prompts of arXiv authors.
+
+Imitation texts answer these very words: a change bumps the version.
+"""
 
 from __future__ import annotations
 

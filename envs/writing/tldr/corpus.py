@@ -210,7 +210,10 @@ def tasks(n: int, seed: int) -> list[dict[str, Any]]:
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers of the author who does not coordinate, `corpus.ANSWERS` to each of the environment's prompts."""
+    """`n` answers of the author who does not coordinate.
+
+    `corpus.ANSWERS` to each of the environment's prompts.
+    """
     return corpus.demonstrations(n, ("tldr demonstrations", seed), _draw_request, AUTHORS)
 
 

@@ -11,7 +11,9 @@ SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
 def load(source: str | Path, generate: Generate) -> tuple[Task, ...]:
-    """Posts in `prompt`; `id` names them where there is one (the public data has none), other fields are kept.
+    """Posts in `prompt`.
+
+    `id` names them where there is one (the public data has none), other fields are kept.
 
     Args:
         source: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`.

@@ -1,4 +1,7 @@
-"""Prompts of TL;DR authors. Imitation texts answer these very words: a change bumps the version."""
+"""Prompts of TL;DR authors.
+
+Imitation texts answer these very words: a change bumps the version.
+"""
 
 from __future__ import annotations
 

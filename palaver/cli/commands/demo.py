@@ -128,13 +128,13 @@ def _report_and_show(folder: Path) -> None:
 
     run = read(folder)
     report = write(run)
-    pairs = coding_conventions.failing(run, PAIRS)
+    pairs = coding_conventions.failing_pairs(run, PAIRS)
     _print_heading(f"Before training: {len(pairs)} pairs that fail, the first ones, not chosen")
     console.print(_side_by_side(pairs))
     _print_heading("Training: reward, problems solved, and what each takes the helper for")
     console.print(_curve(run))
     _print_heading("The same problems after training")
-    console.print(_side_by_side(coding_conventions.again(run, pairs)))
+    console.print(_side_by_side(coding_conventions.pairs_after_training(run, pairs)))
     say(Text("report ", style="dim"), str(report))
     say(Text("curve  ", style="dim"), str(report.with_name(CURVE)))
 
@@ -145,7 +145,7 @@ def _agreement(job: TrainJob) -> list[str]:
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.summary import score
 
-    return [use.split()[0] for use in coding_conventions.settled(score(read(job.folder)).after).values()]
+    return [use.split()[0] for use in coding_conventions.conventions_of(score(read(job.folder)).after).values()]
 
 
 def _print_heading(text: str) -> None:
@@ -171,11 +171,11 @@ def _curve(run: RunFolder) -> Table:
     from palaver.benchmarks.reports import coding_conventions
 
     conventions = [
-        (agent, convention) for agent in coding_conventions.SEATS for convention in coding_conventions.CONVENTIONS
+        (agent, convention) for agent in coding_conventions.AGENTS for convention in coding_conventions.CONVENTIONS
     ]
     columns = [f"{agent}: {convention}" for agent, convention in conventions]
     grid = table("step", "reward", "solved", *columns, right=("step", "reward", "solved"))
-    for moment in coding_conventions.moments(run, ROWS):
+    for moment in coding_conventions.training_moments(run, ROWS):
         bars = [bar(moment.shares[agent][convention]) for agent, convention in conventions]
         grid.add_row(str(moment.step), f"{moment.reward:.2f}", f"{moment.solved:.0%}", *bars)
     return grid
@@ -203,7 +203,10 @@ def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
     grid = table("seed", "before", "after", "after, greedy", "before: aux, main", "after: aux, main")
     for job, run in zip(jobs, runs, strict=True):
         result = score(run)
-        uses = [", ".join(coding_conventions.settled(point).values()) or "–" for point in (result.before, result.after)]
+        uses = [
+            ", ".join(coding_conventions.conventions_of(point).values()) or "–"
+            for point in (result.before, result.after)
+        ]
         solved = [coding_conventions.solved_of(point) for point in (result.before, result.after)]
         grid.add_row(str(job.config.seed), *solved, greedy_solved(job.folder, job.config), *uses)
     console.print(grid)

@@ -72,7 +72,9 @@ def play(
 
 
 def show(episode: Episode, max_reward: float | None) -> None:
-    """Print an episode turn by turn: observations, completions, and rewards with their components.
+    """Print an episode turn by turn.
+
+    Observations, completions, and rewards with their components.
 
     Args:
         episode: to be printed.

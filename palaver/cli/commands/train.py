@@ -103,7 +103,10 @@ def train(
 
 
 def run(job: folders.TrainJob, report: Callable[[Path], None]) -> str:
-    """Train, then write the report on the main process; returns the trainer's status, as `done` or `interrupted`."""
+    """Train, then write the report on the main process.
+
+    Returns the trainer's status, as `done` or `interrupted`.
+    """
     from palaver.benchmarks.reports.run_folder import read
     from palaver.trainers import train as trainer
     from palaver.trainers.run.errors import NumericalError

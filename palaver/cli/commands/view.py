@@ -1,4 +1,7 @@
-"""`palaver view`: the episodes of a run, a file or recorded battles, as one page to read in a browser."""
+"""`palaver view`: episodes as one page to read in a browser.
+
+The episodes of a run, a file or recorded battles.
+"""
 
 from __future__ import annotations
 

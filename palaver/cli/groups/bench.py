@@ -1,4 +1,7 @@
-"""`palaver bench`: speed of steps, teams, programs and battles, and accuracy of reasoning teams."""
+"""`palaver bench`: speed, and accuracy of reasoning teams.
+
+Speed of steps, teams, programs and battles.
+"""
 
 from __future__ import annotations
 

@@ -146,7 +146,10 @@ def _finish(lab: Lab, folder: Path) -> None:
 
 
 def returns(lab: Lab) -> Table:
-    """Table of mean returns, shares of the optimum and agreement of seeds, with the optimum and random play on top."""
+    """Table of mean returns, shares of the optimum and agreement of seeds.
+
+    The optimum and random play are on top.
+    """
     grid = Table(
         title="return after training, share of the optimum, 95 % interval or how seeds agree",
         title_justify="left",

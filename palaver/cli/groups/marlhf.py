@@ -1,4 +1,7 @@
-"""`palaver train reward-model` and `palaver train arxiv-marlhf`: preferences, a reward model, a team trained on it."""
+"""`palaver train reward-model` and `palaver train arxiv-marlhf`.
+
+Preferences, a reward model, and a team trained on it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
-    """Return the recipe in the arguments of `palaver train` if it trains a reward model; else None."""
+    """Return the recipe in the arguments of `palaver train` if it trains a reward model.
+
+    Otherwise None.
+    """
     return folders.named(recipe, items, resume, is_marlhf)
 
 

@@ -1,4 +1,7 @@
-"""`palaver bench reasoning`: teams compared with one agent on the same problems, trained and evaluated."""
+"""`palaver bench reasoning`: teams compared with one agent on the same problems.
+
+They are trained and evaluated.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scores of one pairing and their intervals. Pure functions; a score is (wins + ties / 2) / games."""
+"""Scores of one pairing and their intervals.
+
+Pure functions; a score is (wins + ties / 2) / games.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ Array = NDArray[np.float64]
 
 
 def wilson(points: float, games: float, level: float = LEVEL) -> tuple[float, float]:
-    """The score interval of E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927).
+    """Score interval of Wilson (1927).
 
-    With p = points / games and z the normal quantile: (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n).
+    E. B. Wilson, Probable inference, the law of succession, and statistical inference. With p = points / games and z
+    the normal quantile: (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n).
 
     Args:
         points: wins and half the ties, between 0 and `games`.
@@ -67,7 +71,9 @@ def score_interval(points: Array, games: Array, level: float = LEVEL) -> tuple[f
 
 
 def games_for(half_width: float, level: float = LEVEL) -> int:
-    """Games after which the interval of a score of one half reaches `half_width` to either side: z² / 4w².
+    """Number of games after which the interval has the given half width: z² / 4w².
+
+    For a score of one half.
 
     >>> games_for(0.10), games_for(0.05), games_for(0.03)
     (97, 385, 1068)

@@ -1,4 +1,7 @@
-"""Improvement by training with its interval, from repeats of a run on the same held-out tasks."""
+"""Improvement by training with its interval.
+
+From repeats of a run on the same held-out tasks.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Statistics of a few repeats of one run with different seeds: intervals of their mean, agreement, two modes.
+"""Statistics of a few repeats of one run with different seeds.
 
-The intervals are of 95 %. Student's and Welch's take the seeds' returns as draws from a normal distribution; the
-bootstrap does not, but is narrow for few seeds.
+Intervals of their mean, agreement, two modes. The intervals are of 95 %. Student's and Welch's take the seeds' returns
+as draws from a normal distribution; the bootstrap does not, but is narrow for few seeds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ def student(values: Sequence[float]) -> Interval | None:
 
 
 def bootstrap(values: Sequence[float]) -> Interval | None:
-    """Percentile bootstrap interval of the mean (B. Efron, 1979), the same on every call; None for one value."""
+    """Percentile bootstrap interval of the mean (B. Efron, 1979).
+
+    It is the same on every call; None for one value.
+    """
     return _bootstrap(tuple(values)) if len(values) > 1 else None
 
 
@@ -99,10 +102,10 @@ def modes(values: Sequence[float], span: float) -> tuple[Mode, ...]:
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> Interval | None:
-    """The interval of B. L. Welch (1947) of mean(a) - mean(b), variances unequal; None for fewer than two of either.
+    """Interval of mean(a) - mean(b) with unequal variances (B. L. Welch, 1947).
 
-    With v = s² / n of each, d ± t(f) √(va + vb), f = (va + vb)² / (va² / (na - 1) + vb² / (nb - 1)). Where neither
-    varies it is the difference itself.
+    None for fewer than two of either. With v = s² / n of each, d ± t(f) √(va + vb), f = (va + vb)² / (va² / (na - 1) +
+    vb² / (nb - 1)). Where neither varies it is the difference itself.
     """
     if min(len(a), len(b)) < 2:
         return None

@@ -35,9 +35,10 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def passes(episodes: Sequence[Episode]) -> dict[str, float]:
-    """`pass@1` and, of several samples, `pass@k` for the smallest group's size, over the groups of one task's samples.
+    """`pass@1` and, of several samples, `pass@k`.
 
-    An episode counts as right if its last turn solved the task. Empty where no environment says so.
+    k is the smallest group's size; a group is the samples of one task. An episode counts as right if its last turn
+    solved the task. Empty where no environment says so.
     """
     groups: dict[str, list[bool]] = defaultdict(list)
     for episode in episodes:

@@ -79,7 +79,7 @@ def test_a_game_that_is_lost_is_played_again_and_ends_as_it_would_have(undisturb
 
 def test_a_player_that_loses_the_environment_loses_no_other_game(undisturbed, monkeypatch):
     """As a player that looks ahead in a copy of the battle, whose process is gone."""
-    answers, asked = match._answers, []
+    answers, asked = match._answer, []
 
     def lost(given, waiting):
         asked.append(len(waiting))
@@ -87,7 +87,7 @@ def test_a_player_that_loses_the_environment_loses_no_other_game(undisturbed, mo
             raise EpisodeLostError("gone")
         return answers(given, waiting)
 
-    monkeypatch.setattr(match, "_answers", lost)
+    monkeypatch.setattr(match, "_answer", lost)
     assert outcomes(pool.run(setting(), setting().games(), None)) == undisturbed
 
 
