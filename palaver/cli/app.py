@@ -12,22 +12,18 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import palaver
-from palaver.cli.output import print_error, quiet
 from palaver.core import PalaverError
 
-HELP = """Multi-agent text environments, language-model agents, and the trainers that teach them.
+HELP = """Multi-agent text environments, language-model agents, and their trainers.
 
-[bold]A first look[/bold]
+\b
+First steps:
+  palaver envs                       # list the environments
+  palaver play arxiv-v0 --team tiny  # play one episode
+  palaver train arxiv-magrpo         # train two small agents, minutes on a laptop
+  palaver report runs/FOLDER         # page and learning curve of a run
 
-[cyan]palaver envs[/cyan]  [dim]# what can be played[/dim]
-
-[cyan]palaver play arxiv-v0 --team tiny[/cyan]  [dim]# watch one episode[/dim]
-
-[cyan]palaver train arxiv-magrpo[/cyan]  [dim]# train two small agents, minutes on a laptop[/dim]
-
-[cyan]palaver report runs/FOLDER[/cyan]  [dim]# the page and the curve of a run[/dim]
-
-A mistake in a name, a key or a file ends with one line and exit code 2, before any work; so does a full disk.
+A mistake in a name, a key or a file ends with one line and exit code 2 before any work; so does a full disk.
 """
 
 
@@ -97,7 +93,7 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; for the list of all, one that has a summary only."""
         if self._listing:
-            return TyperCommand(cmd_name, help=summary(cmd_name), rich_markup_mode="rich")
+            return TyperCommand(cmd_name, help=summary(cmd_name))
         return super().get_command(ctx, cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -110,6 +106,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the sub-command."""
+        from palaver.cli.output import print_error, quiet
         from palaver.utils.run_folder import DiskErrorContext
 
         quiet()
@@ -128,7 +125,7 @@ app = typer.Typer(
     name="palaver",
     cls=Commands,
     help=HELP,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # plain text: rich takes longer to import than all else that the list of commands needs
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
