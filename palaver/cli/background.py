@@ -42,7 +42,7 @@ class BackgroundRun:
                 self.stop()
                 raise PalaverError(
                     f"the run {str(self.job.folder)!r} wrote nothing for {STALLED_S:g} seconds and was stopped; "
-                    f"go on with: palaver train --resume {self.job.folder}"
+                    f"resume with: palaver train --resume {self.job.folder}"
                 )
         if code not in (0, 130):
             raise PalaverError(f"the run {str(self.job.folder)!r} failed with {code}; {str(self.log)!r} says why")

@@ -49,7 +49,7 @@ def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> T
     if (Path(recipe) / CONFIG).is_file():
         again = Path(recipe) / CONFIG
         raise ConfigError(
-            f"{recipe!r} is a run folder: add --resume to go on with it, or give {str(again)!r} to start anew"
+            f"{recipe!r} is a run folder: add --resume to resume it, or give {str(again)!r} to start again"
         )
     config = load(recipe, list(overrides))
     folder = out or (Path(config.out) if config.out else fresh(_stem(recipe)))
@@ -99,7 +99,7 @@ def _refuse_changes(saved: RunConfig, requested: RunConfig, folder: Path) -> Non
         if saved_values.get(key) != wish:
             raise ConfigError(
                 f"a resumed run keeps its config: {key} is {saved_values.get(key)} there, not {wish}; leave {key} out, "
-                f"or start anew from {str(folder / CONFIG)!r}"
+                f"or start again from {str(folder / CONFIG)!r}"
             )
 
 

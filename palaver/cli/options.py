@@ -11,16 +11,16 @@ from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import Sampling
 
 TEAM_HELP = (
-    "Who plays: [bold]tiny[/bold], [bold]random[/bold], [bold]echo[/bold], [bold]human[/bold], "
+    "Policy: [bold]tiny[/bold], [bold]random[/bold], [bold]echo[/bold], [bold]human[/bold], "
     "[bold]scripted:NAME[/bold], [bold]hf:MODEL_OR_FOLDER[/bold], [bold]run:FOLDER[/bold] (a trained team), "
     "[bold]openai:MODEL@URL[/bold] (a server); "
-    "for all seats, or seat by seat as a=hf:X,b=human."
+    "for all agents, or per agent as a=hf:X,b=human."
 )
 Team = Annotated[str, typer.Option("--team", "-t", help=TEAM_HELP)]
 Pairs = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Keywords of the environment; values are YAML.")
 ]
-Seed = Annotated[int, typer.Option(help="Fixes the tasks drawn and what is sampled.")]
+Seed = Annotated[int, typer.Option(help="Seed of the tasks drawn and of sampling.")]
 Greedy = Annotated[bool, typer.Option("--greedy", help="Take the most likely token each time.")]
 Temperature = Annotated[
     float | None, typer.Option(help="Divides the logits before sampling.", min=0, show_default="1.0, or the run's")

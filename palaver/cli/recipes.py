@@ -18,7 +18,7 @@ from palaver.trainers.config.run import RunConfig
 
 def list_recipes() -> None:
     """Print every shipped recipe with its first line."""
-    grid = table("recipe", "what it does")
+    grid = table("recipe", "description")
     for name, summary in sorted((recipes() | reward_models() | {NAME: shipped().splitlines()[0].lstrip("# ")}).items()):
         grid.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
     console.print(grid)

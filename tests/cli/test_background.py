@@ -54,7 +54,7 @@ def hangs(tmp_path, monkeypatch):
 def test_one_that_writes_nothing_is_stopped(hangs, small, tmp_path, monkeypatch):
     monkeypatch.setattr("palaver.cli.background.STALLED_S", 1.0)
     run = BackgroundRun(_job(small, tmp_path / "run"), tmp_path / "log")
-    with pytest.raises(PalaverError, match=r"wrote nothing for 1 seconds and was stopped; go on with: palaver train"):
+    with pytest.raises(PalaverError, match=r"wrote nothing for 1 seconds and was stopped; resume with: palaver train"):
         run.finish()
     assert run.process.returncode == -signal.SIGINT
 

@@ -100,7 +100,7 @@ def test_interrupted(palaver, monkeypatch):
     monkeypatch.setattr(study, "run", run)
     ran = palaver("train", "lab", *FEW, "--out", "there")
     assert ran.code == 130
-    assert "go on with: palaver train --resume there" in ran.err
+    assert "resume with: palaver train --resume there" in ran.err
 
 
 def test_which_laboratory_is_meant(tmp_path, monkeypatch):

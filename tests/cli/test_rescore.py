@@ -42,7 +42,7 @@ def test_episodes_without_a_row(palaver):
     palaver("evaluate", "tldr-v0", "--team", "random", "-n", 4, "--out", "e.jsonl")
     ran = palaver("rescore", "e.jsonl", "--set", "gated=false", "--out", "new.jsonl")
     assert ran.code == 0
-    assert "told otherwise   0 episodes" in ran.out
+    assert "other observations   0 episodes" in ran.out
     assert ran.err.startswith("neither a row nor a run tells the keywords of these episodes")
     lines = Path("new.jsonl").read_text(encoding="utf-8").splitlines()
     assert sum(Episode.from_dict(json.loads(line)).team_return() for line in lines) > 0

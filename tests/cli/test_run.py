@@ -75,7 +75,7 @@ def test_ctrl_c_saves_reports_and_is_130(model, recipe, tmp_path):
     finally:
         process.kill()
     assert process.returncode == 130, err
-    assert f"interrupted; go on with: palaver train --resume {folder}" in err
+    assert f"interrupted; resume with: palaver train --resume {folder}" in err
     assert "Traceback" not in err
     assert "interrupted after step" in out
     assert (folder / "report.html").is_file()

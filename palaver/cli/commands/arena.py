@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from palaver.trainers.matches.recording import Recording
     from palaver.trainers.matches.results import GameResult
 
-HELP = """Let players meet in a competitive environment: who beats whom, ratings, and how sure that is.
+HELP = """Play a tournament: scores by pair and ratings.
 
 [bold]Examples[/bold]
 
@@ -38,7 +38,7 @@ all[/dim]
 
 [cyan]palaver arena matrix-v1 game=prisoners-dilemma --battles 1000 --dry-run[/cyan]  [dim]# how long?[/dim]
 
-Every match is played twice, sides swapped. Stopped at any moment, the same command with --resume goes on.
+Every match is played twice, sides swapped. The same command with --resume resumes an interrupted tournament.
 """
 PLAYERS_HELP = (
     "A,B,C or name=POLICY: [bold]random[/bold], [bold]tiny[/bold], [bold]scripted:NAME[/bold], "
@@ -56,7 +56,7 @@ def arena(
     env: Annotated[str, typer.Argument(metavar="ENV", help="A competitive environment, as matrix-v1.")],
     pairs: options.Pairs = None,
     players: Annotated[str, typer.Option("--players", "-p", help=PLAYERS_HELP)] = "all",
-    agent: Annotated[str, typer.Option(help="The only one who meets all others; they do not meet each other.")] = "",
+    agent: Annotated[str, typer.Option(help="Plays against all others, which do not play each other.")] = "",
     teamsets: Annotated[str, typer.Option(help="Values of the keyword for team sets, with commas between.")] = "",
     battles: Annotated[int, typer.Option("--battles", "-n", help="Games of each pairing on each team set.")] = 100,
     seed: options.Seed = 0,
@@ -67,8 +67,8 @@ def arena(
     out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/arena-ENV-TIME")] = None,
     record: Annotated[Path | None, typer.Option(help="Folder that gets both sides' decisions, to learn from.")] = None,
     record_text: Annotated[bool, typer.Option("--record-text", help="With the observations as text.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with --out, or with the newest of ENV.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played and how long it takes.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume --out, or the newest tournament of ENV.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the games to play and the estimated time.")] = False,
     greedy: options.Greedy = False,
     temperature: options.Temperature = None,
     max_tokens: options.MaxTokens = None,
@@ -169,7 +169,7 @@ def _play(
                 recording=recording,
             )
     except KeyboardInterrupt as stop:
-        print_error(f"interrupted; the same command goes on with --resume --out {folder}")
+        print_error(f"interrupted; the same command resumes with --resume --out {folder}")
         raise typer.Exit(130) from stop
 
 
@@ -206,7 +206,7 @@ def _show(result: standings.Standings, paths: list[Path]) -> None:
             note("* won or lost all that links it with the anchor: nothing bounds the far end of its interval")
         if pair_table.dispersion > 1.5:
             note(
-                f"over-dispersion {pair_table.dispersion:.1f}: strengths alone do not explain who beats whom; "
+                f"over-dispersion {pair_table.dispersion:.1f}: strengths alone do not explain the scores by pair; "
                 "see the matrix"
             )
     if result.gaps:

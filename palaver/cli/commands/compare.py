@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from palaver.benchmarks.comparison.groups import Comparison
 
 PICTURE = "compare.png"
-HELP = """Compare finished runs: a table of evaluations, a figure of training reward against samples and time.
+HELP = """Compare finished runs: a table and learning curves.
 
 [bold]Examples[/bold]
 

@@ -14,7 +14,7 @@ from palaver.cli.output import console, count, facts
 if TYPE_CHECKING:
     from palaver.benchmarks.evaluation.credit import Credit
 
-HELP = """Measure credit fidelity, within-group variance and inter-agent influence of a run, at its latest checkpoint.
+HELP = """Measure credit fidelity and inter-agent influence of a run.
 
 [bold]Examples[/bold]
 

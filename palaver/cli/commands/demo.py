@@ -31,7 +31,7 @@ HELP = """Train small teams and show what they learned, in two acts.
 
 [bold]First act[/bold]: two authors learn to write an introduction together (the recipe arxiv-magrpo).
 
-[bold]Second act[/bold]: two strangers, who write one small program without seeing each other, come to agree on what the
+[bold]Second act[/bold]: two agents write one small program without seeing each other, and come to agree on what the
 helper is for (coding-mini-magrpo), and with another seed on something else.
 
 [cyan]palaver demo[/cyan]  [dim]# both, about five minutes[/dim]
@@ -89,7 +89,7 @@ def _run_second_act(jobs: Sequence[TrainJob], background_run: BackgroundRun | No
         background_run: run of `jobs[1]`, if it has been started.
         folder: of the comparison.
     """
-    _print_title("Second act: two strangers agree on one helper")
+    _print_title("Second act: two agents agree on one helper")
     for index, job in enumerate(jobs):
         if index == 0:
             status = train.run(job, _report_and_show)
@@ -110,7 +110,7 @@ def _print_title(title: str) -> None:
 
 def _exit_if_interrupted(status: str, job: TrainJob) -> None:
     if status == "interrupted":
-        errors.print(Text(f"interrupted; go on with: palaver train --resume {job.folder}"), soft_wrap=True)
+        errors.print(Text(f"interrupted; resume with: palaver train --resume {job.folder}"), soft_wrap=True)
         raise typer.Exit(130)
 
 
@@ -131,7 +131,7 @@ def _report_and_show(folder: Path) -> None:
     pairs = coding_conventions.failing_pairs(run, PAIRS)
     _print_heading(f"Before training: {len(pairs)} pairs that fail, the first ones, not chosen")
     console.print(_side_by_side(pairs))
-    _print_heading("Training: reward, problems solved, and what each takes the helper for")
+    _print_heading("Training: reward, problems solved, and each agent's use of the helper")
     console.print(_curve(run))
     _print_heading("The same problems after training")
     console.print(_side_by_side(coding_conventions.pairs_after_training(run, pairs)))
@@ -199,7 +199,7 @@ def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
     from palaver.benchmarks.reports.summary import score
 
     runs = [read(job.folder) for job in jobs]
-    _print_heading("Seeds and their agreements: held-out problems solved, and what the helper is taken for")
+    _print_heading("Seeds and their agreements: held-out problems solved, and the use of the helper")
     grid = table("seed", "before", "after", "after, greedy", "before: aux, main", "after: aux, main")
     for job, run in zip(jobs, runs, strict=True):
         result = score(run)

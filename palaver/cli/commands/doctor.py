@@ -20,7 +20,7 @@ from palaver.cli.output import console, say, table
 from palaver.core import usable_cores
 from palaver.utils.provenance import version
 
-HELP = """Check this machine: Python, libraries, cores, memory, disk, GPU, caches. Exit code 1 if training cannot work.
+HELP = """Check whether this machine can train; exit code 1 if not.
 
 """
 State = Literal["ok", "note", "bad"]

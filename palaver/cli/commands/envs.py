@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     app.command("envs", help=HELP)(envs)
 
 
-HELP = """List the environments, or show all about one.
+HELP = """List the environments, or describe one.
 
 [bold]Examples[/bold]
 
@@ -34,7 +34,7 @@ def envs(
     id: Annotated[str | None, typer.Argument(metavar="ID", help="An environment, as arxiv-v0.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List the environments, or show all about one."""
+    """List the environments, or describe one."""
     if id is not None:
         env_spec = spec(id)
         typer.echo(json.dumps(describe(env_spec), indent=2)) if as_json else _show(env_spec)
@@ -94,7 +94,7 @@ def _show(env_spec: Spec) -> None:
             {
                 "agents": ", ".join(env_spec.agents),
                 "turns": env_spec.turns,
-                "most an episode's turn pays": f"{env_spec.max_reward:g}",
+                "upper bound of a turn's reward": f"{env_spec.max_reward:g}",
                 "data set": env_spec.dataset or "none but the sample",
                 "scripted policies": ", ".join(f"scripted:{name}" for name in env_spec.scripted) or "none",
                 "tiny model": "yes" if env_spec.demonstrations else "no",

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from palaver.agents.llm.model.options import ModelOptions
     from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, EvaluationOutcome
 
-HELP = """Evaluate a team: mean reward, 95 % bootstrap interval over tasks, n, components.
+HELP = """Evaluate a team: mean reward, interval, components.
 
-In place of an environment a scenario may stand: the team's members play among frozen strangers.
+A scenario may stand in place of an environment: the team's members play with frozen partners.
 
 [bold]Examples[/bold]
 
@@ -132,7 +132,7 @@ def scenario(ctx: typer.Context, name: str, team: str, model: ModelOptions) -> E
         source = ctx.get_parameter_source(fixed)
         if source is not None and source.name == "COMMANDLINE":
             option = "KEY=VALUE" if fixed == "pairs" else f"--{fixed.replace('_', '-')}"
-            raise ConfigError(f"the scenario {name!r} fixes who plays what and how: leave {option} out")
+            raise ConfigError(f"the scenario {name!r} fixes the players, keywords and sampling: leave {option} out")
     return play.setting(spec.load(name), team, model)
 
 

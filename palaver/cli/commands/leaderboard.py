@@ -13,7 +13,7 @@ from palaver.cli.output import count, note, say
 from palaver.cli.requirements import need_plots
 from palaver.core import ConfigError
 
-HELP = """Show result rows: LEADERBOARD.md and one static page with sample episodes.
+HELP = """Write the leaderboard from result rows, or measure them.
 
 [bold]Examples[/bold]
 
@@ -21,7 +21,7 @@ HELP = """Show result rows: LEADERBOARD.md and one static page with sample episo
 
 [cyan]palaver leaderboard rows --out board[/cyan]  [dim]# your own, as palaver evaluate --row rows makes them[/dim]
 
-[cyan]palaver leaderboard --measure[/cyan]  [dim]# measure the whole board first; it goes on where it was stopped[/dim]
+[cyan]palaver leaderboard --measure[/cyan]  [dim]# measure the whole board first; resumes where it stopped[/dim]
 
 [cyan]palaver leaderboard --measure --only arxiv-v0 --only arxiv-strangers-v2[/cyan]
 

@@ -16,11 +16,11 @@ from palaver.cli.values import choose_task, keywords, merged
 from palaver.core import Episode, Turn
 from palaver.text import clean
 
-HELP = """Play one episode in the terminal, as a person or with any team.
+HELP = """Play one episode in the terminal, by hand or with any team.
 
 [bold]Examples[/bold]
 
-[cyan]palaver play arxiv-v0[/cyan]  [dim]# you fill every seat[/dim]
+[cyan]palaver play arxiv-v0[/cyan]  [dim]# you play every agent[/dim]
 
 [cyan]palaver play arxiv-v0 --team background=human,method=tiny[/cyan]
 
@@ -120,7 +120,7 @@ def _show_turn(turn: Turn, episode: Episode) -> None:
 
 def _reward_table(turn: Turn) -> object:
     agents = list(turn.rewards)
-    grid = table("paid for", *map(clean, agents), right=map(clean, agents))
+    grid = table("component", *map(clean, agents), right=map(clean, agents))
     for name in dict.fromkeys(name for parts in turn.components.values() for name in parts):
         grid.add_row(Text(clean(name, 60)), *(f"{turn.components[agent].get(name, 0.0):.3f}" for agent in agents))
     grid.add_row(Text("reward", style="bold"), *(f"[bold]{turn.rewards[agent]:.3f}[/bold]" for agent in agents))

@@ -11,7 +11,7 @@ import typer
 from palaver.cli.output import say
 from palaver.cli.requirements import need_plots
 
-HELP = """Write report.html and curve.png into a run folder; with several folders, also a page that compares them.
+HELP = """Write the report of a run, or of several in comparison.
 
 [bold]Examples[/bold]
 

@@ -18,7 +18,7 @@ from palaver.core import ConfigError
 if TYPE_CHECKING:
     from palaver.benchmarks.evaluation.rescore import RescoreResult
 
-HELP = """Score stored episodes anew: the recorded texts, paid as the environment pays now or with other keywords.
+HELP = """Score stored episodes again, with other rewards.
 
 [bold]Examples[/bold]
 
@@ -28,7 +28,7 @@ HELP = """Score stored episodes anew: the recorded texts, paid as the environmen
 
 [cyan]palaver rescore rows/echo-v0--random.jsonl.gz --row again[/cyan]  [dim]# a new row that names the old one[/dim]
 
-The keywords are those of the row beside the episodes, or of the run that they lie in, and what --set says on top.
+The keywords are those of the row next to the episodes, or of their run, overridden by --set.
 """
 
 
@@ -56,9 +56,9 @@ def rescore(
         raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
     source = scoring.source(episodes, env)
     if row is not None and source.row is None:
-        raise ConfigError("--row needs episodes with a row beside them; for others use --out")
+        raise ConfigError("--row needs episodes with a row in the same folder; for others use --out")
     if source.keywords is None:
-        note("neither a row nor a run tells the keywords of these episodes: the defaults, and what --set says")
+        note("there is neither a row nor a run with the keywords of these episodes: defaults and --set are used")
     wanted = merged(source.keywords or {}, keywords(changes or []))
     result, played = scoring.rescore(source, wanted, workers)
     if out is not None:
@@ -81,8 +81,8 @@ def show(result: RescoreResult) -> None:
         facts(
             [
                 ("difference", f"{result.difference:+.3f} {interval(result.low, result.high)}"),
-                ("paid otherwise", episodes(result.changed)),
-                ("told otherwise", f"{episodes(result.told)}, whose answers are to what was told before"),
+                ("other reward", episodes(result.changed)),
+                ("other observations", f"{episodes(result.told)}, with answers to the recorded observations"),
                 ("end otherwise", episodes(result.ended)),
                 *([("not scored", f"{episodes(result.unscored)}, left out")] if result.unscored else []),
             ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KEY = "PALAVER_SERVE_KEY"
 SHORTEST_KEY = 16
-HELP = """Serve a policy on this machine, with the protocol of OpenAI's chat completions, until Ctrl-C.
+HELP = """Serve a policy with OpenAI's chat completions protocol.
 
 [bold]Examples[/bold]
 
@@ -28,7 +28,7 @@ HELP = """Serve a policy on this machine, with the protocol of OpenAI's chat com
 
 [cyan]palaver serve hf:Qwen/Qwen3-0.6B --port 8000[/cyan]
 
-[cyan]palaver serve run:runs/FOLDER[/cyan]  [dim]# a trained team: each seat is a model[/dim]
+[cyan]palaver serve run:runs/FOLDER[/cyan]  [dim]# a trained team: each agent is a model[/dim]
 
 Then, from another terminal: [cyan]palaver evaluate ENV --team openai:MODEL@http://127.0.0.1:8000/v1[/cyan]
 """
@@ -104,7 +104,7 @@ def _team(folder: Path, name: str, how: ModelOptions) -> Mapping[str, Policy]:
     from palaver.trainers.rollout.team import load_run
 
     if name:
-        raise PolicyError("clients call the models of a run by its seats; leave --name out")
+        raise PolicyError("the models of a run have the names of its agents; leave --name out")
     config = read(str(folder)).config
     if config is None:
         raise PolicyError(f"the run {str(folder)!r} has no config that can be read")

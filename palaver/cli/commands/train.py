@@ -33,9 +33,9 @@ HELP = """Train a team by a recipe. Without a recipe, list them.
 
 [cyan]palaver train arxiv-magrpo --explain[/cyan]  [dim]# every key; where values came from[/dim]
 
-[cyan]palaver train arxiv-magrpo --resume[/cyan]  [dim]# go on with this recipe's newest run[/dim]
+[cyan]palaver train arxiv-magrpo --resume[/cyan]  [dim]# resume this recipe's newest run[/dim]
 
-[cyan]palaver train --resume runs/longer[/cyan]  [dim]# go on with that run[/dim]
+[cyan]palaver train --resume runs/longer[/cyan]  [dim]# resume that run[/dim]
 
 [cyan]palaver train lab[/cyan]  [dim]# every algorithm in every matrix game, and the table of returns[/dim]
 
@@ -63,7 +63,7 @@ def train(
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides, as train.steps=300.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run: the one named, or else the newest of this recipe.")
+        bool, typer.Option("--resume", help="Resume a run: the one named, or else the newest of this recipe.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/RECIPE-TIME")] = None,
     explain: Annotated[
@@ -71,7 +71,7 @@ def train(
         typer.Option("--explain", help="Print where each changed setting came from, then all other keys, and stop."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check all but the model, say what would be done, and stop.")
+        bool, typer.Option("--dry-run", help="Check all but the model, print the plan, and stop.")
     ] = False,
 ) -> None:
     """Train a team by a recipe."""
@@ -98,7 +98,7 @@ def train(
         say(Text(f"{summary}; nothing was run", style="dim"))
         return
     if run(job, finish) == "interrupted":
-        errors.print(Text(f"interrupted; go on with: palaver train --resume {job.folder}"), soft_wrap=True)
+        errors.print(Text(f"interrupted; resume with: palaver train --resume {job.folder}"), soft_wrap=True)
         raise typer.Exit(130)
 
 

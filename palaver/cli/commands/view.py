@@ -14,7 +14,7 @@ import typer
 from palaver.cli.output import count, note, say
 from palaver.core import ConfigError, PolicyError
 
-HELP = """Write one page with the episodes of a run, a file, or a folder of recorded battles, to read in a browser.
+HELP = """Write a page of episodes or battles, to read in a browser.
 
 [bold]Examples[/bold]
 
@@ -24,7 +24,7 @@ HELP = """Write one page with the episodes of a run, a file, or a folder of reco
 
 [cyan]palaver view battles/typed[/cyan]  [dim]# as arena --record wrote them[/dim]
 
-The page is one file that loads nothing: agents side by side, what was paid for what, where siblings differ.
+The page is one file that loads nothing: agents in columns, rewards and components, differences in a group.
 """
 
 
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def view(
     path: Annotated[Path, typer.Argument(metavar="RUN|EPISODES", help="Run folder, .jsonl, .jsonl.gz, or battles.")],
     out: Annotated[
-        Path | None, typer.Option(help="The page.", show_default="episodes.html in the folder, or beside the file")
+        Path | None, typer.Option(help="The page.", show_default="episodes.html in the folder, or next to the file")
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     most: Annotated[int, typer.Option(min=1, help="Episodes on the page; steps evenly apart are kept.")] = 2000,

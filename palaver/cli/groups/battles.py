@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from palaver.trainers.trajectories.metamon import ImportResult
     from palaver.trainers.trajectories.reader import Reader
 
-HELP = """Battles as data to learn from: what each side saw, asked for and did.
+HELP = """Inspect and import recorded battles, the data of cloning.
 
 [bold]Examples[/bold]
 
 [cyan]palaver arena pokemon-v1 --players typed@1,random@1 --battles 100 --record battles/typed[/cyan]
 
-[cyan]palaver battles show battles/typed[/cyan]  [dim]# who played, how it went, how large it is[/dim]
+[cyan]palaver battles show battles/typed[/cyan]  [dim]# players, results and size[/dim]
 
 [cyan]palaver battles show battles/typed --battle 0[/cyan]  [dim]# the decisions of one of them[/dim]
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from palaver.cli.groups import reasoning
 from palaver.cli.output import errors
 
-HELP = """Measure speed, memory, and what a team is worth.
+HELP = """Measure speed and memory; run the table of reasoning teams.
 
 [cyan]palaver bench step --setting C --prompts 8[/cyan]
 
@@ -50,7 +50,7 @@ SANDBOX = """Time the scoring of programs: a cold start, one after the other, an
 
 [cyan]palaver bench sandbox --data mbpp.jsonl --once[/cyan]
 """
-STEP = """Time one training step on random weights: CPU time per prompt, by stage, beside the machine's limit.
+STEP = """Time one training step on random weights: CPU time per prompt, by stage, next to the machine's limit.
 
 [bold]Settings[/bold]: A to D are small models (D with Qwen's vocabulary); Qwen3-0.6B is that model's shape, for a GPU.
 
@@ -64,9 +64,9 @@ STEP = """Time one training step on random weights: CPU time per prompt, by stag
 
 [cyan]palaver bench step --setting Qwen3-0.6B --device cuda[/cyan]
 
-A peer runs in its own Python, in turns with ours; see docs/benchmarks.md for what its script must print.
+A peer library runs in its own Python, alternating with ours; see docs/benchmarks.md for what its script must print.
 """
-TEAMS = """Memory and step time of each kind of team on the same work, beside one agent that trains a whole model.
+TEAMS = """Memory and step time of each kind of team on the same work, next to one agent that trains a whole model.
 
 [bold]Kinds[/bold]: one (the yardstick), separate, shared, lora, heterogeneous.
 

@@ -16,7 +16,7 @@ from palaver.core import ConfigError
 if TYPE_CHECKING:
     from palaver.trainers.behaviour_cloning.mixture import Source
 
-HELP = """Learn to play battles from recorded ones; what comes out plays in the arena as net:FOLDER.
+HELP = """Clone players from recorded battles, as net:FOLDER.
 
 [bold]Examples[/bold]
 
@@ -28,7 +28,7 @@ HELP = """Learn to play battles from recorded ones; what comes out plays in the 
 
 [cyan]palaver clone runs/battles --out runs/reader --set model=hf:NAME decisions=64 lr=1e-5[/cyan]
 
-Stopped at any moment, the same command goes on. Settings are listed in docs/battle-net.md.
+The same command resumes an interrupted one. Settings are listed in docs/battle-net.md.
 """
 
 
@@ -43,7 +43,7 @@ def clone(
     size: Annotated[str, typer.Option(help="nano, small or medium.")] = "nano",
     loss: Annotated[str, typer.Option(help="clone, filter or weigh.")] = "clone",
     epochs: Annotated[int, typer.Option(help="As many trajectories as there are, each time.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of weights, order and what is hidden.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of weights, order and feature dropout.")] = 0,
     start: Annotated[Path | None, typer.Option(help="A net or a run to begin with.")] = None,
     player: Annotated[str, typer.Option(help="Learn from these players only, with commas between.")] = "",
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other setting.")] = None,

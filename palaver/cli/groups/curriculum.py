@@ -55,7 +55,7 @@ def shipped() -> None:
     """List the shipped curricula."""
     from palaver.trainers.curriculum.loading import recipes
 
-    grid = table("recipe", "what it does")
+    grid = table("recipe", "description")
     for name, summary in recipes().items():
         grid.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
     console.print(grid)
@@ -185,7 +185,7 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
             progress.update(task, advance=1, total=total, shown=text)
 
         def verdict(attempt: StageAttempt, state: State) -> None:
-            where = "goes on" if attempt.stage in state.promoted else "stops" if state.stopped else "tries again"
+            where = "promoted" if attempt.stage in state.promoted else "stopped" if state.stopped else "repeated"
             progress.print(Text(f"{attempt.student} {where}", style="bold"))
             for check in attempt.checks:
                 style = "green" if check.passed else "red"

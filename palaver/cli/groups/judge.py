@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from palaver.benchmarks.judge_audit.run import Audit, AuditQueries
     from palaver.scoring import Cost
 
-HELP = """Judges: how far one can be trusted.
+HELP = """Audit a judge, or query it.
 
 [bold]Examples[/bold]
 

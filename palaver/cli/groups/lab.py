@@ -74,7 +74,7 @@ def _train(work: PendingRuns) -> Lab:
         with _bar(work) as report:
             return study(work, provenance(), report)
     except KeyboardInterrupt as stop:
-        print_error(f"interrupted; go on with: palaver train --resume {work.folder}")
+        print_error(f"interrupted; resume with: palaver train --resume {work.folder}")
         raise typer.Exit(130) from stop
 
 

@@ -11,10 +11,10 @@ from palaver.cli import options
 from palaver.cli.output import count, note, say
 from palaver.core import Sampling
 
-HELP = """Battles of a player of ours on a Pokémon Showdown server, by way of poke-env.
+HELP = """Play on a Pokémon Showdown server, through poke-env.
 
 Without --server one is started for the time. An opponent is a player of poke-env, another of ours, or
-[bold]anyone[/bold]: whoever challenges our player on a running server, a person in a browser too.
+[bold]anyone[/bold]: every challenger of our player on a running server, also people in a browser.
 
 [bold]Examples[/bold]
 

@@ -44,7 +44,7 @@ def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, expla
     check_pairs(pairs if resume else items)
     is_folder = Path(recipe).is_dir()
     if is_folder and not resume:
-        raise ConfigError(f"{recipe!r} is a run's folder: add --resume to go on with it")
+        raise ConfigError(f"{recipe!r} is a run's folder: add --resume to resume it")
     if resume and not is_folder:
         recipe = str(out or _newest(recipe))
     config = load(recipe, pairs)
@@ -80,7 +80,7 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
         with _bar() as report:
             result = work(config, folder, MarlhfProgress(note, report, errors))
     except KeyboardInterrupt:
-        errors.print(Text(f"interrupted; go on with: palaver train --resume {folder}"), soft_wrap=True)
+        errors.print(Text(f"interrupted; resume with: palaver train --resume {folder}"), soft_wrap=True)
         raise
     _show(result, folder)
     if (folder / TEAM).is_dir():
@@ -88,7 +88,7 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
 
         say(Text("report ", style="dim"), str(write(folder / TEAM)))
     if not (folder / RESULT).is_file():
-        errors.print(Text(f"interrupted; go on with: palaver train --resume {folder}"), soft_wrap=True)
+        errors.print(Text(f"interrupted; resume with: palaver train --resume {folder}"), soft_wrap=True)
         raise typer.Exit(130)
 
 

@@ -17,7 +17,7 @@ from palaver.cli.requirements import need_plots
 if TYPE_CHECKING:
     from palaver.benchmarks.experiments.reasoning.results import Results
 
-HELP = """Teams that reason beside one agent: train what the rows need, let all answer, print the table.
+HELP = """Compare reasoning teams with one agent: train, evaluate, print the table.
 
 [bold]Examples[/bold]
 
@@ -27,7 +27,7 @@ HELP = """Teams that reason beside one agent: train what the rows need, let all 
 
 [cyan]palaver bench reasoning mine.yaml --out runs/mine --workers 2[/cyan]
 
-The same command goes on with a table that was stopped. docs/maths.md has measured numbers.
+The same command resumes an interrupted table. docs/maths.md has measured numbers.
 """
 
 
@@ -59,7 +59,7 @@ def reasoning(
     try:
         results, failed = study.run(work, workers, provenance(), note)
     except KeyboardInterrupt as stop:
-        print_error("interrupted; the same command goes on")
+        print_error("interrupted; the same command resumes")
         raise typer.Exit(130) from stop
     typer.echo(in_markdown(results)) if markdown else show(results)
     drawn = picture.write(results, out)

@@ -10,7 +10,7 @@ import typer
 
 from palaver.cli.output import note, say
 
-HELP = """The simulator of the Pokémon environments: the npm package pokemon-showdown, pinned, in Palaver's cache.
+HELP = """Install or remove the simulator of the Pokémon environments.
 
 [cyan]palaver showdown install[/cyan]
 
