@@ -10,7 +10,7 @@ from types import MappingProxyType
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
 from palaver.agents.simple import EchoPolicy, HumanPolicy, RandomPolicy, ScriptedPolicy
-from palaver.core import Conversation, PolicyError, load_attribute, nearest
+from palaver.core import Conversation, PolicyError, did_you_mean, load_attribute
 
 _TORCH = ("torch", "transformers")
 PLAIN: Mapping[str, Callable[[], Policy]] = MappingProxyType(
@@ -70,7 +70,7 @@ def model_source(name: str, demonstrations: str = "", from_scratch: bool = False
 def _scripted(name: str, known: Mapping[str, str]) -> Policy:
     path = known.get(name, name)
     if ":" not in path:
-        hint = nearest(name, known) or " This environment has none; give it as scripted:module:function."
+        hint = did_you_mean(name, known) or " This environment has none; give it as scripted:module:function."
         raise PolicyError(f"there is no scripted policy {name!r}.{hint}")
     function: Callable[[Conversation, int], str] = load_attribute(path, "the scripted policy ", PolicyError)
     if not callable(function):

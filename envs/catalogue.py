@@ -34,7 +34,7 @@ _SHIPPED = (
     Spec(
         id="echo-v0",
         entry_point="palaver.envs.echo.env:EchoEnv",
-        summary="Players repeat words that depend on what the others said: a toy for turns, trees and discounts.",
+        summary="Players repeat words that depend on the answers of the others: a toy for turns, trees and discounts.",
         agents=("a1", "a2"),
         turns=3,
         max_reward=1.5,
@@ -46,7 +46,7 @@ _SHIPPED = (
     Spec(
         id="pioneer-v0",
         entry_point="palaver.envs.pioneer.env:PioneerEnv",
-        summary="One answers a task, the other answers it knowing that answer; both are paid for both (CORY).",
+        summary="One answers a task, the other answers it knowing that answer; both get both rewards (CORY).",
         agents=("pioneer", "observer"),
         turns=2,
         max_reward=3.0,
@@ -172,7 +172,7 @@ _SHIPPED = (
     Spec(
         id="mbpp-v0",
         entry_point="palaver.envs.code.mbpp:MbppEnv",
-        summary="Two programmers share basic problems told in a sentence; tests decide (MBPP).",
+        summary="Two programmers share basic problems of one sentence; tests decide (MBPP).",
         agents=("aux", "main"),
         turns=2,
         max_reward=4.0,
@@ -186,7 +186,7 @@ _SHIPPED = (
     Spec(
         id="coding-mini-v0",
         entry_point="palaver.envs.code.mini.env:CodingMiniEnv",
-        summary="Two strangers write one small Python program and must agree on what the helper is for.",
+        summary="Two programmers write one small Python program and must agree on what the helper is for.",
         agents=("aux", "main"),
         max_reward=2.0,
         scripted={
@@ -229,7 +229,7 @@ _SHIPPED = (
     Spec(
         id="build-mini-v0",
         entry_point="palaver.envs.minecraft.mini.env:BuildMiniEnv",
-        summary="Strangers build one small house and must agree on who writes which lines of the plan.",
+        summary="Builders share one small house and must agree on who writes which lines of the plan.",
         agents=("builder1", "builder2"),
         max_reward=1.25,
         scripted={

@@ -52,10 +52,10 @@ class CheckpointError(PalaverError):
     """A run folder or checkpoint that cannot be read."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Hint for an unknown name, after a space: the most similar known name, else all of them.
 
-    >>> nearest("arxive-v0", ["arxiv-v0", "tldr-v0"])
+    >>> did_you_mean("arxive-v0", ["arxiv-v0", "tldr-v0"])
     " Did you mean 'arxiv-v0'?"
     """
     options = sorted(known)

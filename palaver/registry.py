@@ -15,7 +15,7 @@ from typing import Any
 from pettingzoo import ParallelEnv
 from pettingzoo.env_registry import registration
 
-from palaver.core import ConfigError, load_attribute, nearest
+from palaver.core import ConfigError, did_you_mean, load_attribute
 
 NAMESPACE = "palaver"
 CATALOGUE = "palaver.envs.catalogue"
@@ -112,7 +112,7 @@ def spec(id: str) -> Spec:
     if name not in known:
         name = re.sub(r"_v(\d+)$", r"-v\1", name)
     if name not in known:
-        raise ConfigError(f"there is no environment {id!r}.{nearest(name, known)}")
+        raise ConfigError(f"there is no environment {id!r}.{did_you_mean(name, known)}")
     return known[name]
 
 
@@ -136,7 +136,7 @@ def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in allowed.values())
     for name in kwargs:
         if name not in allowed and not open_ended:
-            raise ConfigError(f"{env_spec.id} has no keyword {name!r}.{nearest(name, allowed)}")
+            raise ConfigError(f"{env_spec.id} has no keyword {name!r}.{did_you_mean(name, allowed)}")
     return registration.make("parallel", f"{NAMESPACE}/{env_spec.id}", **kwargs)
 
 
@@ -146,5 +146,5 @@ def _rewarded(env_spec: Spec, reward_spec: Any, kwargs: Mapping[str, Any]) -> Pa
     env = make(env_spec.id, **env_kwargs, **({"reward": reward_spec.own} if reward_spec.own else {}))
     reward = reward_spec.reward or load_attribute(REWARDS)(reward_spec.name)
     return load_attribute(REWARDED)(
-        env, reward, reward_spec.placing, env_spec.turns, env_spec.turns * env_spec.max_reward
+        env, reward, reward_spec.placement, env_spec.turns, env_spec.turns * env_spec.max_reward
     )

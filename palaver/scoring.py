@@ -106,14 +106,14 @@ class RewardPlacement:
     """Combination of a score with the environment's reward; may be an attribute of a reward.
 
     Attributes:
-        own: role of the environment's own reward: `replaced` by the score, added to it (`beside`), or a `gate`: below
+        own: role of the environment's own reward: `replaced` by the score, added to it (`added`), or a `gate`: below
             the threshold no score is computed and the reward is 0.
         weight: factor of the score.
         gate: threshold of the own reward of a turn (mean over agents) at which the score is computed.
         when: `each` turn, or only the `last` of an episode.
     """
 
-    own: Literal["replaced", "beside", "gate"] = "replaced"
+    own: Literal["replaced", "added", "gate"] = "replaced"
     weight: float = 1.0
     gate: float = 0.0
     when: Literal["each", "last"] = "each"

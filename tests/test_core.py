@@ -25,8 +25,8 @@ from palaver.core import (
     Sampling,
     TaskError,
     Turn,
+    did_you_mean,
     load_attribute,
-    nearest,
     stable_seed,
 )
 
@@ -147,10 +147,10 @@ def test_sampling_accepts_its_limits(values):
 
 def test_nearest():
     known = ["arxiv-v0", "tldr-v0", "echo-v0"]
-    assert nearest("arxive-v0", known) == " Did you mean 'arxiv-v0'?"
-    assert nearest("zzzzzz", known) == " Known: arxiv-v0, echo-v0, tldr-v0."
-    assert nearest("anything", []) == ""
-    assert nearest("", known) == " Known: arxiv-v0, echo-v0, tldr-v0."
+    assert did_you_mean("arxive-v0", known) == " Did you mean 'arxiv-v0'?"
+    assert did_you_mean("zzzzzz", known) == " Known: arxiv-v0, echo-v0, tldr-v0."
+    assert did_you_mean("anything", []) == ""
+    assert did_you_mean("", known) == " Known: arxiv-v0, echo-v0, tldr-v0."
 
 
 @pytest.mark.parametrize("error", [ConfigError, TaskError, PolicyError, CheckpointError])

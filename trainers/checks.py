@@ -64,8 +64,7 @@ def _mixing(config: RunConfig, algorithm: Algorithm, turns: int) -> list[str]:
     mixer, reasons = config.algorithm.mixer, []
     if algorithm.credit is not shared_reward:
         reasons.append(
-            f"the mixer of {algorithm.name} learns what the team is paid, and finds out who earned it: set "
-            "algorithm.credit=team, or auto"
+            f"the mixer of {algorithm.name} decomposes the reward of the team: set algorithm.credit=team, or auto"
         )
     if mixer.batch > mixer.buffer:
         reasons.append(
@@ -117,7 +116,7 @@ def _sampling(config: RunConfig, algorithm: Algorithm, turns: int, rows: int) ->
         reasons.append("policy.temperature=0 samples the same text G times and teaches nothing; set it above 0")
     if a.turns in ("best", "by_agent") and a.discount > 0 and turns > 1:
         reasons.append(
-            f"algorithm.turns={a.turns} goes on from one sibling alone, so none else can be credited with later turns: "
+            f"algorithm.turns={a.turns} continues one sibling alone, so no other can be credited with later turns: "
             "set algorithm.discount=0, or algorithm.turns=tree"
         )
     if a.minibatches > rows:
@@ -207,7 +206,7 @@ def _ratios(config: RunConfig, algorithm: Algorithm) -> list[str]:
     if algorithm.order == "sequence" and not algorithm.pairs and config.team.kind == "shared":
         reasons.append(
             f"{algorithm.name} moves one policy after the other, and with team.kind=shared there is one for all agents "
-            "and no factor: set team.kind=separate (or lora), or algorithm.name=mappo, which is what would be left"
+            "and no factor: set team.kind=separate (or lora), or algorithm.name=mappo, which is the same without that"
         )
     if algorithm.loss is ppo_clip and a.ratio == "sequence" and a.aggregate != "mean":
         reasons.append(
@@ -238,8 +237,8 @@ def _in_turn(config: RunConfig, algorithm: Algorithm, at_once: bool) -> list[str
     if not algorithm.in_turn or not at_once:
         return []
     return [
-        f"in {algorithm.name} one agent answers knowing what another has said, but in {config.env.id} all act at once: "
-        "set env.id=pioneer-v0, or algorithm.name=ippo with critic.level=token, which is what would be left"
+        f"in {algorithm.name} one agent answers knowing the answer of another, but in {config.env.id} all act at once: "
+        "set env.id=pioneer-v0, or algorithm.name=ippo with critic.level=token, which is the same without that"
     ]
 
 
@@ -291,8 +290,8 @@ def _values(config: RunConfig, algorithm: Algorithm) -> list[str]:
     reasons = []
     if algorithm.critic == "joint" and algorithm.credit is not shared_reward:
         reasons.append(
-            f"the critic of {algorithm.name} expects what the team is paid, and no agent can be judged by that for its "
-            "own: set algorithm.credit=team, or take an algorithm whose critics are the agents' own"
+            f"the critic of {algorithm.name} estimates the return of the team, not of one agent: "
+            "set algorithm.credit=team, or take an algorithm whose critics are the agents' own"
         )
     if config.algorithm.normalize == "whiten" and algorithm.needs_group:
         reasons.append(

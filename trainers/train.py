@@ -28,7 +28,7 @@ from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.checks import refuse_contradictions
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.config.team import refuse_seats
+from palaver.trainers.config.team import refuse_team
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.episodes import text_env
@@ -123,7 +123,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     check_sinks(config)
     held_out = config.eval.tasks
     env = text_env(config.env.id, config.env.keywords())
-    refuse_seats(config.team, env.possible_agents)
+    refuse_team(config.team, env.possible_agents)
     at_once = env.first_to_act is None or set(env.first_to_act) >= set(env.possible_agents)
     refuse_contradictions(
         config, algorithm, len(env.possible_agents), _turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import parse_qsl
 
-from palaver.core import ConfigError, load_attribute, nearest
+from palaver.core import ConfigError, did_you_mean, load_attribute
 from palaver.scoring import Reward, Score, ScoringRequest
 
 _KINDS = MappingProxyType(
@@ -31,7 +31,7 @@ def make_reward(name: str) -> Reward:
     """
     kind, _, argument = name.partition(":")
     if kind not in _KINDS or not argument:
-        raise ConfigError(f"there is no reward {name!r}; write judge:SPEC or rm:PATH.{nearest(kind, _KINDS)}")
+        raise ConfigError(f"there is no reward {name!r}; write judge:SPEC or rm:PATH.{did_you_mean(kind, _KINDS)}")
     if kind == "judge":
         judge: Reward = load_attribute(_KINDS[kind])(argument)
         return judge

@@ -124,7 +124,7 @@ def _read(folder: Path) -> NetConfig:
     return config
 
 
-def fresh(config: NetConfig, seed: int) -> BattleNet:
+def untrained(config: NetConfig, seed: int) -> BattleNet:
     """Build an untrained net from a seed; torch's global generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 
 UNKNOWN, NONE = "unknown", "none"  # ids 0 and 1
 HEADING = 3  # words before the Pokémon: format, request, weather
@@ -65,7 +65,7 @@ def size(name: str) -> NetSize:
         ConfigError: no such size.
     """
     if name not in SIZES:
-        raise ConfigError(f"there is no battle net of size {name!r:.40}.{nearest(name[:40], SIZES)}")
+        raise ConfigError(f"there is no battle net of size {name!r:.40}.{did_you_mean(name[:40], SIZES)}")
     return SIZES[name]
 
 
@@ -115,7 +115,7 @@ class Vocabulary:
         if self.words[:2] != (UNKNOWN, NONE) or any(
             a >= b for a, b in zip(self.words[2:], self.words[3:], strict=False)
         ):
-            raise ConfigError("a vocabulary begins with unknown and none, and goes on in alphabetical order")
+            raise ConfigError("a vocabulary is unknown, none, and the other words in alphabetical order")
 
     def __len__(self) -> int:
         return len(self.words)

@@ -19,7 +19,7 @@ class Ensemble:
         members: whose mean counts.
         holdout: is queried, and does not count; its failure loses nothing.
         name: of the reward.
-        placing: of the score in an environment's reward.
+        placement: of the score in an environment's reward.
         failure_limit: share of unscored cases above which a run stops.
     """
 
@@ -31,11 +31,11 @@ class Ensemble:
         members: Sequence[Judge],
         holdout: Judge | None = None,
         name: str = "judge:ensemble",
-        placing: RewardPlacement | None = None,
+        placement: RewardPlacement | None = None,
         failure_limit: float = 0.2,
     ) -> None:
         self.members, self.holdout, self.name = tuple(members), holdout, name
-        self.placing, self.failure_limit = placing or RewardPlacement(), failure_limit
+        self.placement, self.failure_limit = placement or RewardPlacement(), failure_limit
 
     def ready(self) -> None:
         """Load every model.

@@ -26,4 +26,4 @@ def make_judge(name: str) -> Judge | Ensemble:
     find = functools.cache(make_chat)  # members of one model share it
     members = [Judge(member, find=find) for member in spec.members]
     holdout = Judge(spec.holdout, find=find) if spec.holdout else None
-    return Ensemble(members, holdout, called, spec.placing, spec.failures)
+    return Ensemble(members, holdout, called, spec.placement, spec.failures)

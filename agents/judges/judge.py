@@ -21,7 +21,7 @@ class Judge:
     Attributes:
         name: as rewards are called.
         spec: what it is.
-        placing: of its score in an environment's reward.
+        placement: of its score in an environment's reward.
         failure_limit: share of unscored cases above which a run stops.
         most: the largest score.
 
@@ -46,7 +46,7 @@ class Judge:
     ) -> None:
         self.spec = spec
         self.name = name or f"judge:{spec.model}"
-        self.placing = spec.placing
+        self.placement = spec.placement
         self.failure_limit = spec.failures
         self._make: Callable[[], Chat] = (lambda: chat) if chat else (lambda: find(spec.model))
         self._cache = cache
@@ -68,7 +68,7 @@ class Judge:
         Raises:
             PolicyError: it does not exist or cannot be loaded.
         """
-        self._sit()
+        self._load()
 
     def score(self, cases: Sequence[ScoringRequest]) -> list[Score]:
         """See `Reward.score`.
@@ -78,7 +78,7 @@ class Judge:
             ConfigError: mode=listwise, and a group is too large.
             ScoringError: the cache cannot be used.
         """
-        return modes.MODES[self.spec.mode](self._sit(), cases) if cases else []
+        return modes.MODES[self.spec.mode](self._load(), cases) if cases else []
 
     def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """See `Comparer.compare`; each pair is shown in both orders, whatever the judge's mode is.
@@ -94,13 +94,13 @@ class Judge:
             )
             for pair in pairs
         ]
-        return modes.prefer(self._sit(), request_pairs) if pairs else []
+        return modes.prefer(self._load(), request_pairs) if pairs else []
 
     def metrics(self) -> dict[str, float]:
         """The share of questions that the cache answered, and of answers that could not be read."""
         return self._bench.asker.metrics() if self._bench else {}
 
-    def _sit(self) -> modes.Bench:
+    def _load(self) -> modes.Bench:
         with self._lock:
             if self._bench is None:
                 spec, chat = self.spec, self._make()

@@ -19,7 +19,7 @@ from palaver.agents.judges.rubric import (
     read_rubric,
 )
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.scoring import RewardPlacement
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -32,14 +32,14 @@ class PlacementSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    own: Literal["replaced", "beside", "gate"] = Field("replaced", description="effect on the environment's own reward")
+    own: Literal["replaced", "added", "gate"] = Field("replaced", description="effect on the environment's own reward")
     weight: float = Field(1.0, ge=0, allow_inf_nan=False, description="factor of the score")
     gate: float = Field(0.0, allow_inf_nan=False, description="least own reward at which the judge is called")
     when: Literal["each", "last"] = Field("each", description="turns that are judged")
     failures: float = Field(0.2, ge=0, le=1, description="share of unscored cases above which the run stops")
 
     @property
-    def placing(self) -> RewardPlacement:
+    def placement(self) -> RewardPlacement:
         """The settings as environments take them."""
         return RewardPlacement(self.own, self.weight, self.gate, self.when)
 
@@ -111,7 +111,7 @@ def _judge_fields(source: str, options: dict[str, str]) -> dict[str, Any]:
             known |= {field.name for field in fields(ModelOptions)}
         unknown = next((name for name in model_options if name not in known), "")
         if unknown:
-            raise ConfigError(f"a judge has no option {unknown!r}.{nearest(unknown, known)}")
+            raise ConfigError(f"a judge has no option {unknown!r}.{did_you_mean(unknown, known)}")
     query = urlencode(model_options, safe="/:")
     return {**judge_options, "model": f"{source}?{query}" if query else source}
 
@@ -133,7 +133,7 @@ def _judge(data: object, folder: Path, where: str) -> JudgeSpec:
 def _validated(kind: type[S], data: dict[str, Any], where: str) -> S:
     for name in data:
         if name not in kind.model_fields:
-            raise ConfigError(f"{where} has an unknown key {name!r}.{nearest(str(name), kind.model_fields)}")
+            raise ConfigError(f"{where} has an unknown key {name!r}.{did_you_mean(str(name), kind.model_fields)}")
     try:
         return kind.model_validate(data)
     except ValidationError as error:

@@ -30,7 +30,7 @@ class SecretKey:
     def __init__(self, variable: str, url: str = "") -> None:
         text = os.environ.get(variable, "").strip()
         if not text.isascii() or not text.isprintable() or " " in text:
-            raise PolicyError(f"the key in {variable} holds characters that no key has; set it anew")
+            raise PolicyError(f"the key in {variable} holds characters that no key has; set it again")
         open_way = url.startswith("http:") and not is_local(url)
         if not text and not url.startswith("http:"):
             raise PolicyError(f"{url or 'the server'} needs a key; set {variable} in the environment")

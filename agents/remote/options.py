@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.agents.remote.prices import Price, read_prices
-from palaver.core import PolicyError, nearest
+from palaver.core import PolicyError, did_you_mean
 
 PREFIX = "openai:"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -94,7 +94,9 @@ def read_options(query: str) -> Options:
     given: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
     for name in given:
         if name not in Options.model_fields:
-            raise PolicyError(f"remote models have no option {name[:40]!r}.{nearest(name[:40], Options.model_fields)}")
+            raise PolicyError(
+                f"remote models have no option {name[:40]!r}.{did_you_mean(name[:40], Options.model_fields)}"
+            )
     if "price" in given:
         read, slash, written = given["price"].partition("/")
         given["price"] = {"prompt": read, "completion": written if slash else read}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 
 KNOWN = ("device", "dtype", "chat")
 
@@ -30,6 +30,6 @@ def load(source: str, options: Mapping[str, str] | ModelOptions = DEFAULT_OPTION
 
     if not isinstance(options, ModelOptions):
         if unknown := sorted(set(options) - set(KNOWN)):
-            raise ConfigError(f"a reward model has no option {unknown[0]!r}.{nearest(unknown[0], KNOWN)}")
+            raise ConfigError(f"a reward model has no option {unknown[0]!r}.{did_you_mean(unknown[0], KNOWN)}")
         options = ModelOptions(**options)  # type: ignore[arg-type]  # checks its own values
     return files.load(source, options)

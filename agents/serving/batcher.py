@@ -19,7 +19,7 @@ _Item = tuple[Policy, Request, "asyncio.Future[list[Completion]]"]
 
 
 class Batcher:
-    """Asks policies, which are used by one thread at a time.
+    """Queries policies, which are used by one thread at a time.
 
     Args:
         window: seconds in which requests are collected after the first one.

@@ -99,7 +99,7 @@ class CompletionRequest(_Strict):
             token_limit: maximum of `max_tokens`.
 
         Raises:
-            RequestRefused: it asks for more tokens, or for an option that is not served.
+            RequestRefused: it requests more tokens, or for an option that is not served.
         """
         if self.stream:
             raise RequestRefused(

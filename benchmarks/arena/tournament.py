@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from palaver.benchmarks.arena import tables as view
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.trainers.matches import players
 from palaver.trainers.matches import workers as pool
 from palaver.trainers.matches.config import GameSpec, TournamentConfig
@@ -43,7 +43,7 @@ def check(setting: TournamentConfig, anchor: str = "") -> str:
     for name in setting.players.values():
         players.check(setting, name)
     if anchor and anchor not in setting.players:
-        raise ConfigError(f"the anchor {anchor!r} is not among the players.{nearest(anchor, setting.players)}")
+        raise ConfigError(f"the anchor {anchor!r} is not among the players.{did_you_mean(anchor, setting.players)}")
     return anchor or next(label for label in setting.players if label != setting.agent)
 
 

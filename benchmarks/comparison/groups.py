@@ -17,7 +17,7 @@ from palaver.benchmarks.comparison.finished_runs import Trial, scene
 from palaver.benchmarks.reports.charts import moving_mean, window_of
 from palaver.benchmarks.reports.run_folder import number
 from palaver.benchmarks.reports.summary import max_reward
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.registry import spec
 from palaver.text import one_line
 from palaver.utils.stats.improvement import Improvement, improvement
@@ -176,7 +176,7 @@ def value_of(section: BaseModel, key: str) -> str:
     for name in key.split("."):
         known = list(type(value).model_fields) + list(value.model_extra or {}) if isinstance(value, BaseModel) else []
         if name not in known:
-            raise ConfigError(f"--by: a config has no key {key!r}.{nearest(name, known)}")
+            raise ConfigError(f"--by: a config has no key {key!r}.{did_you_mean(name, known)}")
         value = getattr(value, name)
     if isinstance(value, BaseModel):
         raise ConfigError(

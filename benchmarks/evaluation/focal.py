@@ -18,7 +18,7 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.simple import ScriptedPolicy
 from palaver.benchmarks.evaluation.fingerprint import fingerprint
 from palaver.benchmarks.evaluation.results import Answers, Focal
-from palaver.core import ConfigError, Episode, PolicyError, ScoringError, nearest
+from palaver.core import ConfigError, Episode, PolicyError, ScoringError, did_you_mean
 from palaver.envs.base.env import TextEnv
 from palaver.registry import Spec
 from palaver.trainers.rollout.evaluation import answers, interval, only_scored
@@ -54,7 +54,7 @@ def seated(
     for seating in seatings:
         for agent in (*seating.focal, *seating.partners):
             if agent not in team:
-                raise PolicyError(f"there is no seat {agent!r} to put in focus.{nearest(agent, team)}")
+                raise PolicyError(f"there is no agent {agent!r} to be focal.{did_you_mean(agent, team)}")
         for name in seating.partners.values():
             partners[name] = partners.get(name) or make(name)
         seated_partners = {agent: partners[name][agent] for agent, name in seating.partners.items()}
@@ -67,8 +67,8 @@ def _refuse_others(partners: Mapping[str, Policy], seating: FocalRound) -> None:
     for agent, wanted in seating.weights.items():
         if agent in partners and (digest := fingerprint(partners[agent])) != wanted:
             raise PolicyError(
-                f"the partner {seating.partners[agent]!r} has other weights in seat {agent!r} than were fixed: "
-                f"{digest or 'none'}, not {wanted}; the scenario's results would not compare"
+                f"the partner {seating.partners[agent]!r} has other weights for {agent!r} than the scenario fixes: "
+                f"{digest or 'none'}, not {wanted}; results would not be comparable"
             )
 
 
@@ -88,7 +88,7 @@ def refuse_rivals(env: TextEnv, env_spec: Spec, seatings: Sequence[FocalRound]) 
     if rivals and not seatings:
         first, second = env.possible_agents[0], env.possible_agents[-1]
         raise ConfigError(
-            f"{env_spec.id} is competitive here, so its seats are not one team: name the seat that is measured, as "
+            f"{env_spec.id} is competitive here, so its agents are not one team: name the focal agent, as "
             f"--focal {first} --team {first}=POLICY,{second}=OPPONENT, or rate players with: "
             f"palaver arena {env_spec.id}"
         )

@@ -57,7 +57,7 @@ class RescoreResult:
         high: upper end.
         n: episodes compared.
         changed: number of these with other rewards.
-        told: episodes in which an observation now differs from the recorded one.
+        reobserved: episodes in which an observation now differs from the recorded one.
         ended: episodes that now end earlier, or that the environment does not end any more.
         unscored: episodes left out, as they have no score before or after.
         scoring: usage of a judge or a reward model.
@@ -70,7 +70,7 @@ class RescoreResult:
     high: float | None
     n: int
     changed: int
-    told: int
+    reobserved: int
     ended: int
     unscored: int
     scoring: Mapping[str, float] = field(default_factory=dict)
@@ -164,13 +164,13 @@ def compare(before: Sequence[Episode], after: Sequence[Episode]) -> RescoreResul
         high=high,
         n=len(both),
         changed=sum(abs(new.team_return() - old.team_return()) > SAME for old, new in both),
-        told=sum(_told_otherwise(old, new) for old, new in pairs),
+        reobserved=sum(_other_observations(old, new) for old, new in pairs),
         ended=sum(len(new.turns) != len(old.turns) or new.stop != old.stop for old, new in both),
         unscored=len(pairs) - len(both),
     )
 
 
-def _told_otherwise(old: Episode, new: Episode) -> bool:
+def _other_observations(old: Episode, new: Episode) -> bool:
     return any(dict(was.observations) != dict(now.observations) for was, now in zip(old.turns, new.turns, strict=False))
 
 
@@ -189,7 +189,7 @@ def new_row(
     """
     old = source.row
     if old is None:
-        raise ConfigError("these episodes have no row beside them, so that there is nothing to make another from")
+        raise ConfigError("these episodes have no row in their folder, which a new row needs")
     if old.focal is not None and old.focal.silent is not None:
         raise ConfigError("the row's score is what its agents added to silence; evaluate its scenario again instead")
     summary, made_with = summarize(episodes), provenance()

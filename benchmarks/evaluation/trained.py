@@ -62,7 +62,7 @@ def ensure(made_by: str, note: Note) -> Path:
         launch = {"recipe": recipe, "overrides": overrides, **provenance()}
         trainer.train(load(recipe, overrides), folder, launch=launch)
     if not _done(folder):
-        raise PolicyError(f"the training in {str(folder)!r} was interrupted; the same command goes on with it")
+        raise PolicyError(f"the training in {str(folder)!r} was interrupted; the same command resumes it")
     return folder
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from palaver.benchmarks.judge_audit.table import Measure
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Thresholds:
         known = [field.name for field in fields(self)]
         for name, value in pairs.items():
             if name not in known:
-                raise ConfigError(f"there is no threshold {name!r}.{nearest(name, known)}")
+                raise ConfigError(f"there is no threshold {name!r}.{did_you_mean(name, known)}")
             if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
                 raise ConfigError(f"the threshold {name} must be a number, got {value!r}")
         return replace(self, **{name: float(str(value)) for name, value in pairs.items()})

@@ -17,7 +17,7 @@ from palaver.benchmarks.judge_audit.brains import AnswerKey
 from palaver.benchmarks.judge_audit.data import Data
 from palaver.benchmarks.judge_audit.recorded import RecordedComparer
 from palaver.benchmarks.judge_audit.scripted import ScriptedJudgeChat
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.scoring import Comparer, Reward
 
 RECORDED, SCRIPTED, JUDGE = "recorded:", "scripted:", "judge:"
@@ -58,7 +58,7 @@ def audited(name: str, data: Data, plan: AuditPlan, by: str = "auto") -> Audited
         ConfigError, PolicyError, TaskError: unknown name, or it cannot judge that way.
     """
     if by not in WAYS:
-        raise ConfigError(f"--by takes {', '.join(WAYS)}, not {by!r}.{nearest(by, WAYS)}")
+        raise ConfigError(f"--by takes {', '.join(WAYS)}, not {by!r}.{did_you_mean(by, WAYS)}")
     if name.startswith(RECORDED):
         recorded = RecordedComparer(name.removeprefix(RECORDED))
         if by == "scores":

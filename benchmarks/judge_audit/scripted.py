@@ -10,7 +10,7 @@ from typing import Any
 
 from palaver.agents.base.chat import Answer, Question
 from palaver.benchmarks.judge_audit.brains import BRAINS, AnswerKey, JudgeInput
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.scoring import Cost
 
 FENCE = re.compile(
@@ -37,7 +37,7 @@ class ScriptedJudgeChat:
 
     def __init__(self, kind: str, key: AnswerKey, sleep: Callable[[float], None] = time.sleep) -> None:
         if kind not in BRAINS:
-            raise ConfigError(f"there is no scripted judge {kind!r}.{nearest(kind, BRAINS)}")
+            raise ConfigError(f"there is no scripted judge {kind!r}.{did_you_mean(kind, BRAINS)}")
         self.name, self.kind = f"scripted:{kind}", kind
         self._brain, self._key, self._sleep = BRAINS[kind], key, sleep
 

@@ -12,7 +12,7 @@ from palaver.agents.serving.protocol import CompletionRequest, RequestRefused, p
 from palaver.benchmarks.judge_audit.brains import BRAINS, AnswerKey
 from palaver.benchmarks.judge_audit.data import Labelled
 from palaver.benchmarks.judge_audit.scripted import ScriptedJudgeChat
-from palaver.core import nearest
+from palaver.core import did_you_mean
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -34,7 +34,7 @@ def application(chats: Mapping[str, Chat]) -> Starlette:
             completion_request = parse_body(await request.body())
             if completion_request.model not in chats:
                 name = completion_request.model[:40]
-                raise RequestRefused(404, f"there is no model {name!r}.{nearest(name, chats)}", "model_not_found")
+                raise RequestRefused(404, f"there is no model {name!r}.{did_you_mean(name, chats)}", "model_not_found")
         except RequestRefused as refused:
             return JSONResponse(refused.body(), refused.status)
         return JSONResponse(

@@ -200,7 +200,7 @@ def _bias(done: ComparedPairs) -> list[Measure]:
                 slope.low,
                 slope.high,
                 slope.n,
-                "log-odds for each doubling, people's label beside it",
+                "log-odds for each doubling, given the human label",
             )
         )
     results.append(

@@ -14,7 +14,7 @@ from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.evaluate import measure, to_row
 from palaver.benchmarks.evaluation.trained import MADE
 from palaver.benchmarks.leaderboard.board import BoardEntry, Kind
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.trainers.config.loading import load
 from palaver.utils.run_folder import locked, replace_bytes
 
@@ -31,7 +31,7 @@ def measure_all(entries: Sequence[BoardEntry], work: Path, note: Note, only: Col
     known = [entry.what for entry in entries]
     for name in only:
         if name not in known:
-            raise ConfigError(f"{name!r} is not on the board.{nearest(name, known)}")
+            raise ConfigError(f"{name!r} is not on the board.{did_you_mean(name, known)}")
     wanted = [(entry, kind) for entry in entries for kind in entry.rows if not only or entry.what in only]
     paths = []
     with locked(work):

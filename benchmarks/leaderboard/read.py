@@ -101,7 +101,7 @@ def complaint(record: Mapping[str, Any]) -> str:
     bounds += [focal.get("low"), focal.get("high")] if isinstance(focal, dict) else []
     max_return = record.get("max_reward")
     if not isinstance(seed, int) or isinstance(seed, bool):
-        return "it names no seed, so that nobody can measure it again"
+        return "it names no seed, so that it cannot be measured again"
     if not all(isinstance(bound, int | float) for bound in bounds):
         return "it has no interval; evaluate two tasks or more"
     if not isinstance(commit, str) or not commit:

@@ -24,7 +24,7 @@ warm-started on texts of the environment's kind, `trained` is the same after a r
 """
 FOCUS = """## Scenarios
 
-Members of the team play among frozen strangers, in each of the seats in turn. The score is what the agents in focus
+Members of the team play with frozen partners, as each of the agents in turn. The score is what the agents in focus
 add: the return less the one of the same tasks and seeds with them silent; in battles, where two are rivals, it is their
 own return. What a scenario is: {scenarios}.
 """

@@ -19,7 +19,7 @@ import psutil
 
 from palaver.benchmarks.performance.training.crowd import KINDS, ONE, Models, TeamMeasurement, size
 from palaver.benchmarks.performance.training.crowd_view import show
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.utils.provenance import provenance
 
 GIB = 1 << 30
@@ -50,7 +50,7 @@ class TeamBenchmark:
     def __post_init__(self) -> None:
         for kind in self.kinds:
             if kind not in KINDS:
-                raise ConfigError(f"there is no kind of team {kind!r}.{nearest(kind, KINDS)}")
+                raise ConfigError(f"there is no kind of team {kind!r}.{did_you_mean(kind, KINDS)}")
         size(self.size)
         if self.agents < 2:
             raise ConfigError(f"a team has 2 agents or more, got {self.agents}")

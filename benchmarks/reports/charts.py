@@ -233,7 +233,7 @@ def panels(run: RunFolder) -> list[Panel]:
         ("Tokens per second", "Sampled tokens over the time of a step.", {"tokens_per_s": "tokens/s"}),
         (
             "Groups without a signal",
-            "Share of groups whose answers were all paid alike.",
+            "Share of groups whose answers all have the same reward.",
             {"groups/zero_advantage": "share"},
         ),
     ]

@@ -43,7 +43,7 @@ def replay(env: TextEnv, episode: Episode) -> list[Frame]:
             math.isclose(rewards.get(agent, 0.0), was, abs_tol=1e-6) for agent, was in turn.rewards.items()
         ):
             raise ConfigError(
-                f"the environment {episode.env} no longer pays what was recorded for task {episode.task!r}, "
+                f"the environment {episode.env} no longer gives the recorded reward for task {episode.task!r}, "
                 f"turn {index + 1}"
             )
         if index in drawn:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from palaver.core import ConfigError, Sampling, nearest
+from palaver.core import ConfigError, Sampling, did_you_mean
 from palaver.text import one_line
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.utils.config import Section
@@ -108,7 +108,7 @@ def load(name: str) -> Scenario:
         return parse(text, name)
     path = Path(name)
     if path.suffix not in {".yaml", ".yml"}:
-        raise ConfigError(f"there is no scenario {name!r}.{nearest(name, shipped())}")
+        raise ConfigError(f"there is no scenario {name!r}.{did_you_mean(name, shipped())}")
     try:
         return parse(path.read_text(encoding="utf-8"), path.stem)
     except (OSError, UnicodeDecodeError) as error:

@@ -214,7 +214,7 @@ def check_rewards(make: Make) -> None:
                 parts = infos[agent].get("reward_components")
                 assert isinstance(parts, dict), f"infos[{agent!r}] lacks reward_components after a step"
                 total = math.fsum(parts.values())
-                assert abs(total - reward) <= 1e-9, f"{agent!r} is paid {reward} but its components sum to {total}"
+                assert abs(total - reward) <= 1e-9, f"{agent!r} has reward {reward} but its components sum to {total}"
 
 
 def check_infos(make: Make) -> None:
@@ -251,7 +251,7 @@ def check_hostile(make: Make) -> None:
 
 
 def check_fork(make: Make) -> None:
-    """A fork goes on like its original, and what it does leaves the original as it was."""
+    """A fork continues like its original, and its steps do not change the original."""
     env = make()
     observations, _ = env.reset(seed=4)
     for depth in range(3):

@@ -28,7 +28,7 @@ import numpy as np
 from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv
 
-from palaver.core import ConfigError, TaskError, nearest
+from palaver.core import ConfigError, TaskError, did_you_mean
 from palaver.envs.base.spaces import UnicodeText
 from palaver.envs.base.tasks import Task
 from palaver.text import clean, one_line
@@ -50,7 +50,7 @@ class StepResult:
         observations: agent -> what is new for it; an agent left out observes nothing.
         terminated: True if the task is over for all, or the agents it is over for.
         truncated: the same for an end by an outer limit, that agents do not know of. Observations, `can_act` and
-            `legal_actions` are then those of a task that goes on: trainers estimate the value of the state after it.
+            `legal_actions` are then those of a task that continues: trainers estimate the value of the state after it.
         metrics: measurements that are not reward, the same for all agents.
         illegal: how many moves broke the rules; added to the metric `illegal`. Given as agent -> number, or 0, `infos`
             also hold each agent's own, so that they can be counted by player.
@@ -218,7 +218,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         """Start an episode.
 
         Args:
-            seed: a new seed for this instance's generator; None goes on with the one it has.
+            seed: a new seed for this instance's generator; None keeps the present one.
             options: `{"task": id or index}` chooses the task; otherwise the generator draws one. Others are ignored.
 
         Raises:
@@ -342,7 +342,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
             return self.tasks[int(chosen)]
         if isinstance(chosen, str) and chosen in self._by_id:
             return self._by_id[chosen]
-        raise TaskError(f"there is no task {chosen!r}.{nearest(str(chosen), list(self._by_id)[:1000])[:200]}")
+        raise TaskError(f"there is no task {chosen!r}.{did_you_mean(str(chosen), list(self._by_id)[:1000])[:200]}")
 
     def _log_observations(self, observations: Mapping[str, str], agents: Sequence[str]) -> dict[str, str]:
         texts = {agent: as_heard(observations.get(agent), self.max_length)[0] for agent in agents}
@@ -371,7 +371,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     def _exist(self, agents: Collection[str], hook: str) -> None:
         for agent in agents:
             if agent not in self.possible_agents:
-                raise ConfigError(f"{hook} named an agent {agent!r}.{nearest(str(agent), self.possible_agents)}")
+                raise ConfigError(f"{hook} named an agent {agent!r}.{did_you_mean(str(agent), self.possible_agents)}")
 
     def _lines(self, keep: Callable[[str], bool]) -> str:
         # continued lines are indented, whatever breaks them, so that no text can pose as another agent's entry

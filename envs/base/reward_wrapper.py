@@ -28,7 +28,7 @@ from palaver.scoring import Reward, RewardPlacement, Score, ScoringRequest
 from palaver.text import clean, one_line
 
 _SPELLING = re.compile(
-    r"(?:(?P<own>[\w.-]+),)?(?:(?P<beside>\+)|gate@(?P<gate>-?[\d.]+):)?(?:(?P<weight>[\d.]+)\*)?(?P<name>(?:judge|rm):.+)",
+    r"(?:(?P<own>[\w.-]+),)?(?:(?P<added>\+)|gate@(?P<gate>-?[\d.]+):)?(?:(?P<weight>[\d.]+)\*)?(?P<name>(?:judge|rm):.+)",
     re.DOTALL,
 )
 
@@ -45,13 +45,13 @@ class RewardSpec:
     Attributes:
         name: of the reward, as `judge:SPEC`.
         own: the environment's own value of its keyword `reward`, "" for its default.
-        placing: as spelled; None leaves it to the reward.
+        placement: as spelled; None leaves it to the reward.
         reward: where it was given itself, and not by name.
     """
 
     name: str
     own: str = ""
-    placing: RewardPlacement | None = None
+    placement: RewardPlacement | None = None
     reward: Reward | None = None
 
 
@@ -61,8 +61,8 @@ def parse_reward(reward: object) -> RewardSpec | None:
     Raises:
         ConfigError: a weight or a gate that is no number.
 
-    >>> parse_reward("+0.5*judge:hf:NAME").placing
-    RewardPlacement(own='beside', weight=0.5, gate=0.0, when='each')
+    >>> parse_reward("+0.5*judge:hf:NAME").placement
+    RewardPlacement(own='added', weight=0.5, gate=0.0, when='each')
     >>> parse_reward("iou") is None
     True
     """
@@ -71,12 +71,12 @@ def parse_reward(reward: object) -> RewardSpec | None:
     match = _SPELLING.fullmatch(reward.strip()) if isinstance(reward, str) else None
     if match is None:
         return None
-    plus, gate, weight = match["beside"], match["gate"], match["weight"]
+    plus, gate, weight = match["added"], match["gate"], match["weight"]
     if not (plus or gate or weight):
         return RewardSpec(match["name"], match["own"] or "")
-    placement: Literal["replaced", "beside", "gate"] = "beside" if plus else "gate" if gate else "replaced"
-    placing = RewardPlacement(placement, _parse_float(weight or "1", "weight"), _parse_float(gate or "0", "gate"))
-    return RewardSpec(match["name"], match["own"] or "", placing)
+    role: Literal["replaced", "added", "gate"] = "added" if plus else "gate" if gate else "replaced"
+    placement = RewardPlacement(role, _parse_float(weight or "1", "weight"), _parse_float(gate or "0", "gate"))
+    return RewardSpec(match["name"], match["own"] or "", placement)
 
 
 def _parse_float(text: str, what: str) -> float:
@@ -105,7 +105,7 @@ class RewardWrapper(TextEnv):
     Args:
         env: is played; it belongs to this one from here on.
         reward: scores its joint actions, all that wait in one call; forks share it.
-        placing: how the score enters; None takes the reward's own, by default to replace.
+        placement: how the score enters; None takes the reward's own, by default to replace.
         turns: of an episode, where the environment does not define them.
         most: upper bound of the episode return, where the environment does not define it.
     """
@@ -114,13 +114,13 @@ class RewardWrapper(TextEnv):
         self,
         env: TextEnv,
         reward: Reward,
-        placing: RewardPlacement | None = None,
+        placement: RewardPlacement | None = None,
         turns: int = 1,
         most: float = math.inf,
     ) -> None:
         self.inner = env
         self.reward = reward
-        self.placing: RewardPlacement = placing or getattr(reward, "placing", None) or RewardPlacement()
+        self.placement: RewardPlacement = placement or getattr(reward, "placement", None) or RewardPlacement()
         self.component: str = getattr(reward, "component", "judge")
         self.watch = RewardMonitor(reward)
         self.__dict__.update({name: getattr(env, name) for name in _SAME}, max_return=self._max_return(turns, most))
@@ -257,9 +257,9 @@ class RewardWrapper(TextEnv):
 
     def _max_return(self, turns: int, inner_max: float) -> float:
         """Upper bound of the episode return; inf if the reward declares none."""
-        num_scores = 1 if self.placing.when == "last" else int(getattr(self.inner, "num_turns", turns))
-        judged = self.placing.weight * float(getattr(self.reward, "most", math.inf)) * num_scores
-        if self.placing.own != "beside":
+        num_scores = 1 if self.placement.when == "last" else int(getattr(self.inner, "num_turns", turns))
+        judged = self.placement.weight * float(getattr(self.reward, "most", math.inf)) * num_scores
+        if self.placement.own != "added":
             return judged
         return judged + (inner_max if self.inner.max_return is None else self.inner.max_return)
 
@@ -292,8 +292,8 @@ class RewardWrapper(TextEnv):
         self._listen(observations, infos)
         own_reward = math.fsum(rewards.values()) / len(rewards)
         unscored = any(info.get("unscored") for info in infos.values())
-        early = self.placing.when == "last" and bool(self.inner.agents)
-        shut = self.placing.own == "gate" and own_reward < self.placing.gate
+        early = self.placement.when == "last" and bool(self.inner.agents)
+        shut = self.placement.own == "gate" and own_reward < self.placement.gate
         return _InnerStep(step, own_reward, None if unscored or early or shut else replace(case, group=group))
 
     def _settle(self, inner_step: _InnerStep, verdict: Score | None) -> Step:
@@ -302,7 +302,7 @@ class RewardWrapper(TextEnv):
         if not rewards or any(info.get("unscored") for info in infos.values()):
             return inner_step.step
         failed = verdict is not None and verdict.score is None
-        reward = self.placing.weight * verdict.score if verdict and verdict.score is not None else 0.0
+        reward = self.placement.weight * verdict.score if verdict and verdict.score is not None else 0.0
         self._scores += (reward,)
         measured = self._measured(inner_step, verdict)
         reason = _reason(verdict)
@@ -329,16 +329,16 @@ class RewardWrapper(TextEnv):
 
     def _parts(self, own_rewards: Mapping[str, float], reward: float, failed: bool) -> dict[str, float]:
         """The components of a reward, given the environment's own."""
-        if failed or self.placing.own != "beside":
+        if failed or self.placement.own != "added":
             return {self.component: 0.0 if failed else reward}
         name = f"outer_{self.component}" if self.component in own_rewards else self.component
         return {**own_rewards, name: reward}
 
     def _measured(self, inner_step: _InnerStep, verdict: Score | None) -> dict[str, float]:
         """Metrics of the scores, in addition to the reward."""
-        metrics = {} if self.placing.own == "beside" else {"own": inner_step.own_reward}
-        if self.placing.own == "gate":
-            metrics["gate"] = float(inner_step.own_reward >= self.placing.gate)
+        metrics = {} if self.placement.own == "added" else {"own": inner_step.own_reward}
+        if self.placement.own == "gate":
+            metrics["gate"] = float(inner_step.own_reward >= self.placement.gate)
         if verdict is not None:
             metrics |= {f"{self.component}/{name}": float(value) for name, value in verdict.criteria.items()}
             metrics |= {name: float(value) for name, value in verdict.metrics.items()}

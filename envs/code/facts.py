@@ -67,7 +67,7 @@ def gather(
     """The facts of a turn.
 
     Args:
-        said: agent -> its answer.
+        programs: agent -> the parsed program of its answer.
         entry_point: the requested function.
         program: joined from the answers.
         report: of the sandbox; None where nothing could be run.

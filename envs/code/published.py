@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.code import problems, reward
@@ -130,7 +130,7 @@ def read_limits(given: Mapping[str, float] | None) -> Limits:
     known = {field.name: field.type for field in fields(Limits)}
     for name, value in given.items():
         if name not in known:
-            raise ConfigError(f"limits has no {name!r}.{nearest(str(name), known)}")
+            raise ConfigError(f"limits has no {name!r}.{did_you_mean(str(name), known)}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
             raise ConfigError(f"limits.{name} must be a number above 0, got {value!r:.60}")
         if known[name] == "int" and value != int(value):

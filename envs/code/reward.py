@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.envs.code.facts import ProgramFacts
 
 WEIGHTS: Mapping[str, float] = {
@@ -60,7 +60,7 @@ class CodeRewardConfig:
             raise ConfigError(f"weights must map components to numbers, got {self.weights!r:.60}")
         for name in self.weights:
             if name not in WEIGHTS:
-                raise ConfigError(f"weights has no component {name!r}.{nearest(str(name), WEIGHTS)}")
+                raise ConfigError(f"weights has no component {name!r}.{did_you_mean(str(name), WEIGHTS)}")
         weights = {
             name: finite_float(f"weights.{name}", self.weights.get(name, usual)) for name, usual in WEIGHTS.items()
         }

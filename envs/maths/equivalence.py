@@ -26,7 +26,7 @@ _WORKER = "palaver.envs.maths.equivalence_worker"
 
 
 def require() -> None:
-    """Refuse to go on without the library.
+    """Raise if the library is not installed.
 
     Raises:
         ConfigError: it is not installed.

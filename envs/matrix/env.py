@@ -51,7 +51,7 @@ A text that names no action, silence included, is illegal, and never better than
 * where all rewards are equal (`shared=True` makes any game so) the round is forfeited: it ends, and each agent gets
   the least that the rest of this round could have given it, whatever the actions, or the number given as
   `illegal`;
-* where payoffs differ an action is drawn in its place, all equally likely, and the game goes on. The others get
+* where payoffs differ an action is drawn in its place, all equally likely, and the game continues. The others get
   the rewards of the table, as against an opponent that chooses at random. An agent that named none gets the least that
   the table of this state holds for it, or the number given as `illegal`: no more than for the action that was drawn.
   Of two agents the one with more illegal answers in the episode has lost it, see `outcome`.
@@ -202,7 +202,7 @@ class MatrixEnv(TextEnv):
         return {agent: self._prompt(agent, task) for agent in self.agents}
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
-        """Read the actions, look up the rewards, and go on to the state that follows."""
+        """Read the actions, look up the rewards, and move to the next state."""
         at = self.position
         chosen = [rules.action_index(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]
         legal = all(n is not None for n in chosen)

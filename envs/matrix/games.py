@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.envs.matrix import reading
 from palaver.envs.matrix.table import MOST_CELLS, MatrixGame
 
@@ -120,7 +120,7 @@ def load(source: Source, agents: int | None = None, k: float | None = None) -> M
     elif isinstance(source, str | Path) and Path(source).suffix in (".json", ".yaml", ".yml"):
         game = reading.from_file(Path(source))
     else:
-        hint = nearest(str(source)[:200], BUILT_IN)
+        hint = did_you_mean(str(source)[:200], BUILT_IN)
         raise ConfigError(f"game: there is no game {str(source)[:200]!r}.{hint} A file ends with .json, .yaml or .yml")
     if game.title in BUILT_IN:
         raise ConfigError(f"game: the name {game.title!r} is that of a built-in game; give the field name another one")

@@ -30,7 +30,7 @@ def opening(
 
     Args:
         game: that is played.
-        seat: the agent that observes it.
+        agent_name: the agent that observes it.
         wording: the sentences of the task.
         order: by how many places the list of actions is turned.
         repeats: rounds in an episode.

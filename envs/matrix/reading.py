@@ -12,7 +12,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 import yaml
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.envs.matrix.rules import fold
 from palaver.envs.matrix.table import MOST_CELLS, MOST_STATES, MOST_STEPS, MatrixGame
 from palaver.text import one_line
@@ -54,7 +54,7 @@ def from_mapping(record: Mapping[Any, Any], title: str = "") -> MatrixGame:
     """
     for key in record:
         if key not in FIELDS:
-            raise ConfigError(f"game: there is no field {one_line(repr(key))}.{nearest(str(key)[:200], FIELDS)}")
+            raise ConfigError(f"game: there is no field {one_line(repr(key))}.{did_you_mean(str(key)[:200], FIELDS)}")
     agents = _agents(record.get("agents"))
     actions = _actions(record.get("actions"), agents)
     states = _states(record)
@@ -120,7 +120,7 @@ def _states(record: Mapping[Any, Any]) -> dict[str, Mapping[str, Any]]:
     _names(list(states), _SEAT, "states", "names (letters, digits, underscores)")
     for name, state in states.items():
         if not isinstance(state, Mapping) or not {"payoffs"} <= set(state) <= {"payoffs", "next"}:
-            raise ConfigError(f"game: states, {name}: expected payoffs and, where the round goes on, next")
+            raise ConfigError(f"game: states, {name}: expected payoffs and, where the round continues, next")
     return dict(states)
 
 

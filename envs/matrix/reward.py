@@ -45,7 +45,7 @@ def regret(solution: Solution, at: Position, joint: Sequence[int] | None, reward
         solution: of the game.
         at: the position before the turn.
         joint: one action number for each agent; None where the round was forfeited.
-        paid: mean reward of the turn.
+        reward: mean reward of the turn.
     """
     game = solution.game
     state = len(game.states) if joint is None else int(game.successor[at.state, game.index(joint)])

@@ -75,7 +75,7 @@ class BuildingEnv(TextEnv):
         plans: task id -> its plan.
         agents: how many build.
         num_turns: turns of an episode.
-        persistent: True if a turn goes on with the world of the turn before.
+        persistent: True if a turn continues with the world of the turn before.
         max_commands: commands of a turn, of all agents together.
 
     Raises:

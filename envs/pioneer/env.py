@@ -84,7 +84,7 @@ class PioneerEnv(TextEnv):
         alone = {"agents": 1} if "agents" in spec(env).keywords() else {}
         inner = make(env, **{"tasks": tasks, **alone, **(keywords or {})})
         if not isinstance(inner, TextEnv) or len(inner.possible_agents) != 1:
-            raise ConfigError(f"env={env!r} must have one seat to be answered twice")
+            raise ConfigError(f"env={env!r} must have one agent to be answered twice")
         self.inner: TextEnv = inner
         (self.next_agent,) = inner.possible_agents
         trial = inner.fork()

@@ -45,13 +45,13 @@ too.
 A side that forfeits gets the reward as if all its Pokémon had fainted; if both do in one step both have lost. By
 default a battle's illegal answers cost at most 10 x 0.05 = half of a victory's reward. So a victory earns more than a
 tie, a tie more than a defeat, and none of them more than with a legal action drawn in the illegal one's
-place: there is nothing to gain by an illegal answer, and nothing to lose by going on after one.
+place: there is nothing to gain by an illegal answer, and nothing to lose by continuing after one.
 
 ## Termination
 
 The battle is over or forfeited, or after `turn_limit` turns of the simulator: a truncation, `infos` say so in `reason`,
 neither side has won. No text names the limit: the last ones, and the actions in `infos`, are those of a battle that
-goes on. If the simulator's process is lost the episode is `unscored`.
+continues. If the simulator's process is lost the episode is `unscored`.
 
 The metric `outcome` of the last step is 1 where p1 has won, -1 where p2 has, and 0 else; `turn` counts the simulator's
 turns, which are fewer than steps.
@@ -103,7 +103,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.env import MAX_LENGTH, Each, Step, StepResult, TextEnv, as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.pokemon import data, replay, rules, vector
@@ -123,7 +123,7 @@ class SideFeatures(NamedTuple):
 
 def _offered(keyword: str, value: object, known: Collection[str]) -> None:
     if not isinstance(value, str) or value not in known:
-        raise ConfigError(f"{keyword}={value!r:.40} is not offered.{nearest(str(value)[:40], known)}")
+        raise ConfigError(f"{keyword}={value!r:.40} is not offered.{did_you_mean(str(value)[:40], known)}")
 
 
 class PokemonEnv(TextEnv):

@@ -69,7 +69,7 @@ def score(
 ) -> dict[str, dict[str, float]]:
     """Side -> component -> reward.
 
-    `winner` is empty while the battle goes on and after a tie; `gone` forfeit it.
+    `winner` is empty during the battle and after a tie; `gone` forfeit it.
     """
     if not weights.shaped:
         return {side: {"victory": _victory(weights, side, winner, gone)} for side in SIDES}

@@ -41,7 +41,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
 
-from palaver.core import ConfigError, PalaverWarning, TaskError, nearest, stable_seed
+from palaver.core import ConfigError, PalaverWarning, TaskError, did_you_mean, stable_seed
 from palaver.envs.pokemon.showdown import BattlePool, dice, shared_pool
 from palaver.text import one_line
 
@@ -190,7 +190,7 @@ def _texts(source: str, format: str, pool: BattlePool) -> list[tuple[str, str]]:
     if path.is_file():
         return list(_several(path, format))
     if not path.is_dir():
-        hint = nearest(source, ["sample", "generated:16", "random"]) if "/" not in source else ""
+        hint = did_you_mean(source, ["sample", "generated:16", "random"]) if "/" not in source else ""
         raise TaskError(f"there are no teams at {source!r:.80}.{hint}")
     files = sorted(path.rglob(f"*.{format}_team")) or sorted(path.rglob(f"{format}.txt")) or sorted(path.rglob("*.txt"))
     if not files:

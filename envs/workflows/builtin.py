@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import choice, truth, whole_number
 from palaver.envs.workflows.graph import MOST_STAGES, Shows, Workflow, WorkflowStage, complaint, declared, is_file
 
@@ -266,7 +266,7 @@ def workflow(source: str | Path | Mapping[str, Any] | Workflow, options: Mapping
     known = inspect.signature(BUILT_IN[name]).parameters
     for option in given:
         if option not in known:
-            raise ConfigError(f"the workflow {name} has no option {option!r}.{nearest(option, known)}")
+            raise ConfigError(f"the workflow {name} has no option {option!r}.{did_you_mean(option, known)}")
     try:
         return BUILT_IN[name](**given)
     except ValidationError as error:

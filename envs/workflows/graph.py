@@ -123,7 +123,7 @@ class Workflow(_Declared):
             if stage.kind in ("verdict", "choice") and not answered:
                 raise ValueError(f"{location} is a {stage.kind} with no answer before it")
             if stage.kind == "choice" and (stage.shows is None or stage.shows.what != "last"):
-                raise ValueError(f"{location} is a choice and must show what each said last")
+                raise ValueError(f"{location} is a choice and must show the last answer of each agent")
             if stage.until == "approved" and stage.kind != "verdict":
                 raise ValueError(f"{location} can only end by approval if it is a verdict")
             if stage.until == "consensus" and stage.kind != "answer":
@@ -139,13 +139,13 @@ class Workflow(_Declared):
                 raise ValueError(f"final names {self.final!r}, who never answers")
         self._known(tuple(self.roles), "roles")
         if {"vote", "last", "others", "all"} & set(agents):
-            raise ValueError("a seat cannot be called vote, last, others or all")
+            raise ValueError("an agent cannot be called vote, last, others or all")
         return self
 
     def _known(self, named: tuple[str, ...], where: str) -> None:
         for agent in named:
             if agent not in self.agents:
-                raise ValueError(f"{where} names {agent!r}, who never speaks; seats: {', '.join(self.agents)}")
+                raise ValueError(f"{where} names {agent!r}, which never speaks; agents: {', '.join(self.agents)}")
 
 
 def declared(source: Mapping[str, Any] | str | Path) -> Workflow:

@@ -25,12 +25,12 @@ def stage_prompt(
 
     Args:
         opening: role and question, "" for an agent that has them.
-        seat: the agent that reads it.
+        agent: the agent that reads it.
         stage: the turn.
-        shown: the texts, in the order in which they are shown.
+        items: the texts, in the order in which they are shown.
         hide: hides the answer in a text.
-        room: most characters of the whole prompt.
-        most: most characters of each text.
+        room: maximum characters of the whole prompt.
+        max_chars: maximum characters of each text.
     """
     left = room - len(opening) - len(stage.ask)
     chars_each = room_for_each(left, len(items), max_chars)

@@ -22,7 +22,7 @@ def shared(own_scores: Row, answers: Row, standing: float | None, who: Who) -> l
     that answered; `aggregator`: the team's current answer. All but `own_scores` are the same for every agent.
 
     Args:
-        own: scores of the turn.
+        own_scores: scores of the turn.
         answers: the same where an agent answered the task, None for verdicts.
         standing: the score of the team's answer if this turn gave one, else None.
         who: the choice.
@@ -80,7 +80,7 @@ def influence(own_scores: Scores, answerable: Scores, discount: float) -> list[l
     own`). A turn without a score is left out of both sums, as is the own score of an agent that only talked.
 
     Args:
-        own: v.
+        own_scores: v.
         answerable: w.
         discount: g in [0, 1].
     """

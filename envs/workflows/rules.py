@@ -46,7 +46,7 @@ Record = Sequence[WorkflowText]
 
 
 def latest(record: Record) -> dict[str, WorkflowText]:
-    """Seat -> its newest answer or choice, in the order of first answers."""
+    """Agent -> its newest answer or choice, in the order of first answers."""
     return {item.agent: item for item in record if item.kind in ANSWERS}
 
 

@@ -79,7 +79,7 @@ class EnvScorer:
         inner_max = self.inner.max_return
         self.max_return = spec(env).max_reward if inner_max is None else inner_max
         if self.max_return <= 0:
-            raise ConfigError(f"env={env!r} pays at most {self.max_return:g}, of which nothing can be a share")
+            raise ConfigError(f"env={env!r} has a maximum return of {self.max_return:g}; a score must be a share of it")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EnvScorer:
         twin = copy.copy(self)
@@ -148,7 +148,7 @@ def _inner(env: str, keywords: Mapping[str, Any], workflow: Workflow) -> tuple[T
         inner = make(env, **keywords, agents=1)
     if not isinstance(inner, TextEnv) or len(inner.possible_agents) != 1:
         raise ConfigError(
-            f"env={env!r} has the seats {', '.join(agents)}: each stage of {workflow.name} that answers must have "
-            f"exactly these speakers, or the environment one seat"
+            f"env={env!r} has the agents {', '.join(agents)}: each stage of {workflow.name} that answers must have "
+            f"exactly these speakers, or the environment one agent"
         )
     return inner, False

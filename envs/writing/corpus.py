@@ -150,7 +150,7 @@ def demonstrations(
     Args:
         n: pairs wanted.
         keys: of the seed of all draws.
-        ask: draws the author, its prompt, and the slots that the answers are about.
+        draw_request: draws the author, its prompt, and the slots that the answers are about.
         authors: author -> the patterns of its answers.
         answers: to each prompt; they share its computation in training.
     """

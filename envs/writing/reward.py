@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, get_args
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.envs.writing import text as count
 from palaver.envs.writing.lexicon import Lexicon, LexiconSource, Match, StopwordSource
 from palaver.envs.writing.lexicon import lexicon as read_lexicon
@@ -219,7 +219,7 @@ def _weights(given: object) -> dict[str, float]:
         raise ConfigError(f"weights must map components to numbers, got {given!r}")
     for name in given:
         if name not in WEIGHTS:
-            raise ConfigError(f"weights has no component {name!r}.{nearest(str(name), WEIGHTS)}")
+            raise ConfigError(f"weights has no component {name!r}.{did_you_mean(str(name), WEIGHTS)}")
     weights = {name: _parse_float("weights", given.get(name, WEIGHTS[name])) for name in COMPONENTS}
     if not math.isfinite(sum(weights.values())):
         raise ConfigError(f"weights must have a finite sum, got {given!r}")

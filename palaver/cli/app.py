@@ -111,7 +111,7 @@ class Commands(TyperGroup):
 
         quiet()
         try:
-            with DiskErrorContext("give the same command again, with --resume where it has one"):
+            with DiskErrorContext("repeat the command, with --resume where it has one"):
                 return super().invoke(ctx)
         except PalaverError as error:
             print_error(str(error))

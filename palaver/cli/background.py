@@ -45,7 +45,7 @@ class BackgroundRun:
                     f"resume with: palaver train --resume {self.job.folder}"
                 )
         if code not in (0, 130):
-            raise PalaverError(f"the run {str(self.job.folder)!r} failed with {code}; {str(self.log)!r} says why")
+            raise PalaverError(f"the run {str(self.job.folder)!r} failed with exit code {code}; see {str(self.log)!r}")
         return "interrupted" if code else "done"
 
     def _ended(self) -> int | None:

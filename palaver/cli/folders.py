@@ -12,7 +12,7 @@ from pathlib import Path
 
 from palaver.cli.recipes import rows
 from palaver.cli.values import check_pairs
-from palaver.core import CheckpointError, ConfigError, nearest
+from palaver.core import CheckpointError, ConfigError, did_you_mean
 from palaver.trainers.config.loading import load, recipes
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, refuse_edited
@@ -112,7 +112,7 @@ def newest(recipe: str, runs: Path = RUNS) -> Path:
     """
     if recipe not in recipes() and not Path(recipe).is_file():
         raise ConfigError(
-            f"there is neither a run folder nor a recipe {recipe!r} to resume.{nearest(recipe, recipes())}"
+            f"there is neither a run folder nor a recipe {recipe!r} to resume.{did_you_mean(recipe, recipes())}"
         )
     folder = latest(_stem(recipe), CONFIG, runs)
     if folder is None:

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from palaver.core import ConfigError, TaskError, nearest
+from palaver.core import ConfigError, TaskError, did_you_mean
 from palaver.envs.base.env import TextEnv
 
 _PAIR = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*=.*", re.DOTALL)
@@ -70,7 +70,7 @@ def choose_task(env: TextEnv, wanted: str | None, seed: int) -> str:
         return wanted
     if wanted.isdecimal() and int(wanted) < len(ids):
         return ids[int(wanted)]
-    hint = nearest(wanted, ids) if len(ids) <= 200 else ""
+    hint = did_you_mean(wanted, ids) if len(ids) <= 200 else ""
     raise TaskError(
         f"there is no task {wanted!r} among the {len(ids)} of {env.source or 'this environment'}.{hint[:120]}"
     )

@@ -268,7 +268,7 @@ class DiskErrorContext(contextlib.AbstractContextManager[None]):
     """Context that turns errors of a full or broken disk into a `DiskError`, from any library.
 
     Args:
-        hint: how to go on once there is room.
+        hint: how to continue once there is room.
 
     Raises:
         DiskError: in the place of the `OSError`, or of a library's error that carries the number of one.

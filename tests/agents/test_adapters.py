@@ -16,7 +16,7 @@ from palaver.agents.llm.generation.kv_cache import KeyValues
 from palaver.agents.llm.generation.lora_decoder import AdapterDecoder
 from palaver.agents.llm.generation.multi_lora import SequentialAdapters
 from palaver.agents.llm.lora.layers import Lora
-from palaver.agents.llm.model.inference_copy import Twin
+from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.model.load import load_pretrained
 from palaver.agents.llm.model.options import LoraOptions, ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
@@ -128,7 +128,7 @@ def test_the_own_forward_computes_as_the_librarys(bases) -> None:
         lora = team_of(bases(name))["a"].shared_engine.lora
         forwards = [
             AdapterDecoder(lora.model, torch.float32, lora.served),
-            LibraryForward(Twin(lora.model, torch.float32), lora),
+            LibraryForward(InferenceCopy(lora.model, torch.float32), lora),
         ]
         found = []
         for forward in forwards:

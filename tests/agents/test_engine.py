@@ -29,7 +29,7 @@ from palaver.agents.llm.generation.forward import LibraryForward, find_forward
 from palaver.agents.llm.generation.hf_engine import LibraryEngine
 from palaver.agents.llm.generation.kv_cache import KeyValues
 from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Progress
-from palaver.agents.llm.model.inference_copy import Twin
+from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.core import PolicyError, Sampling
 from tests.closeness import assert_same_tokens, parted_rows
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3
@@ -78,7 +78,7 @@ def dense(make: Callable) -> Callable:
 def library(make: Callable) -> Callable:
     def build():
         model = varied_norms(make(3))
-        return model, LibraryForward(Twin(model, torch.float32))
+        return model, LibraryForward(InferenceCopy(model, torch.float32))
 
     return build
 
@@ -146,7 +146,7 @@ def test_the_reference_engine_gives_the_same_samples(pair) -> None:
     prompts = prompts_of(6)
     rows = [GenerationRequest(place, seed, Sampling(0.9, 0.95, 30, 20)) for place in range(6) for seed in range(3)]
     rows += [GenerationRequest(place, 0, GREEDY) for place in range(6)]
-    reference = LibraryEngine(Twin(model, torch.float32), END, lambda ids: "")
+    reference = LibraryEngine(InferenceCopy(model, torch.float32), END, lambda ids: "")
     assert_same(new_engine(forward).generate(prompts, rows), reference.generate(prompts, rows))
 
 
@@ -182,7 +182,7 @@ def test_batches_split_by_memory_give_the_same(pair, monkeypatch: pytest.MonkeyP
     for module in (engine_module, library_engine_module):
         monkeypatch.setattr(module, "room", lambda *_: Room(200, 7))
     monkeypatch.setattr(engine_module, "PREFILL_TOKENS", 30)
-    for split in (engine, LibraryEngine(Twin(model, torch.float32), END, lambda ids: "")):
+    for split in (engine, LibraryEngine(InferenceCopy(model, torch.float32), END, lambda ids: "")):
         sizes.clear()
         assert_same(split.generate(prompts, rows), whole)
         assert sum(sizes) == 30
@@ -275,11 +275,11 @@ def test_stop_strings_end_a_row_at_the_token_that_completes_them() -> None:
 def test_bf16_copies_follow_refresh() -> None:
     for make, kind in ((tiny_qwen3, DenseDecoder), (tiny_gpt2, LibraryForward)):
         model = make(0)
-        forward, _ = find_forward(Twin(model, torch.bfloat16))
+        forward, _ = find_forward(InferenceCopy(model, torch.bfloat16))
         assert isinstance(forward, kind)
         rows = [GenerationRequest(0, 0, Sampling(temperature=0, max_tokens=8))]
         before = new_engine(forward).generate([[5, 6, 7]], rows)[0]
-        exact = Engine(LibraryForward(Twin(model, torch.float32)), END, str).generate([[5, 6, 7]], rows)[0]
+        exact = Engine(LibraryForward(InferenceCopy(model, torch.float32)), END, str).generate([[5, 6, 7]], rows)[0]
         assert abs(before.logprobs[0] - exact.logprobs[0]) < 0.3
         assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
         with torch.no_grad():
@@ -287,7 +287,7 @@ def test_bf16_copies_follow_refresh() -> None:
                 parameter.copy_(other)
         forward.refresh()
         after = new_engine(forward).generate([[5, 6, 7]], rows)[0]
-        fresh = new_engine(find_forward(Twin(make(1), torch.bfloat16))[0]).generate([[5, 6, 7]], rows)[0]
+        fresh = new_engine(find_forward(InferenceCopy(make(1), torch.bfloat16))[0]).generate([[5, 6, 7]], rows)[0]
         assert after == fresh != before
 
 
@@ -313,7 +313,7 @@ def test_weights_that_are_not_numbers_are_reported() -> None:
         model = make(0)
         with torch.no_grad():
             next(model.parameters()).fill_(float("nan"))
-        forward, _ = find_forward(Twin(model, torch.float32))
+        forward, _ = find_forward(InferenceCopy(model, torch.float32))
         for sampling in (Sampling(max_tokens=3), GREEDY, Sampling(top_p=0.5), Sampling(top_k=5)):
             with pytest.raises(PolicyError, match="not finite"):
                 new_engine(forward).generate([[5, 6]], [GenerationRequest(0, 0, sampling)])
@@ -341,10 +341,10 @@ def recurrent() -> Mamba2ForCausalLM:
 @pytest.mark.parametrize("make", [windowed, alibi, recurrent])
 def test_what_the_own_engine_cannot_serve_is_told_and_falls_back(make: Callable) -> None:
     model = make()
-    forward, reason = find_forward(Twin(model, torch.float32))
+    forward, reason = find_forward(InferenceCopy(model, torch.float32))
     assert forward is None
     assert reason
-    samples = LibraryEngine(Twin(model, torch.float32), END, str).generate(
+    samples = LibraryEngine(InferenceCopy(model, torch.float32), END, str).generate(
         [[5, 6, 7]], [GenerationRequest(0, 0, GREEDY)]
     )
     out = model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=24, do_sample=False, eos_token_id=1, pad_token_id=0)
@@ -364,7 +364,7 @@ def test_a_model_with_changed_parts_is_not_taken_for_a_plain_one() -> None:
     assert not DenseDecoder.supports(model)
     scaled = tiny_llama(rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0})
     assert not DenseDecoder.supports(scaled)
-    assert find_forward(Twin(scaled, torch.float32))[0] is not None
+    assert find_forward(InferenceCopy(scaled, torch.float32))[0] is not None
 
 
 def test_the_memory_of_a_column() -> None:

@@ -11,7 +11,7 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.llm.generation import forward as forward_module
 from palaver.agents.llm.generation.requests import GenerationResult
 from palaver.agents.llm.model import inference_copy as twin_module
-from palaver.agents.llm.model.inference_copy import Twin
+from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs
@@ -169,7 +169,7 @@ def test_a_bf16_copy_keeps_the_angles_and_drops_nothing() -> None:
             "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
         }
     )  # fmt: skip
-    twin = Twin(llama, torch.bfloat16)
+    twin = InferenceCopy(llama, torch.bfloat16)
     for _ in range(2):
         assert torch.equal(twin.model.model.rotary_emb.inv_freq, llama.model.rotary_emb.inv_freq)
         assert {parameter.dtype for parameter in twin.model.parameters()} == {torch.bfloat16}

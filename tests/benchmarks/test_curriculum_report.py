@@ -58,7 +58,7 @@ def test_the_tables(found):
     assert all(len(row) == len(table.head) for table in titled.values() for row in table.rows)
     assert [row[0] for row in titled["Stages"].rows] == ["first", "second", "second.2", "second.3", "third"]
     assert titled["Stages"].rows[0][-1] == "passed"
-    assert "not passed, goes on" in [row[-1] for row in titled["Stages"].rows]
+    assert "not passed, promoted" in [row[-1] for row in titled["Stages"].rows]
     assert [row[0] for row in titled["Family"].rows][:3] == ["first", "  └ second", "    └ second.2"]
     gate = next(row for row in titled["Gates"].rows if row[0] == "second")
     check = found.verdicts[1].checks[0]

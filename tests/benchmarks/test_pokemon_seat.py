@@ -92,7 +92,7 @@ def test_heuristics_and_policies_decide(pool):
 def test_a_battle_net_says_on_a_server_what_it_says_in_the_arena(pool, tmp_path):
     """The same net as a crowd of the arena and as a seat, over a dozen turns of one battle: slot for slot."""
     made = files.NetConfig("gen1ou", size("nano"), layout(), vocabulary("gen1ou"))
-    files.save(tmp_path / "net", made, files.fresh(made, 3))
+    files.save(tmp_path / "net", made, files.untrained(made, 3))
     env, name = PokemonEnv(), f"net:{tmp_path / 'net'}"
     env.reset(seed=4)
     crowd, seat = crowds.load(name, ModelOptions()), decider(name, "gen1ou", pool, 0)

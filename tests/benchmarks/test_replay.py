@@ -98,7 +98,7 @@ def test_what_was_not_played_so_is_not_drawn():
     first, second, third = episode.turns
     for rewards in ({"a": 9.0, "b": second.rewards["b"]}, {"a": float("nan"), "b": second.rewards["b"]}):
         forged = replace(episode, turns=(first, replace(second, rewards=rewards), third))
-        with pytest.raises(ConfigError, match="no longer pays what was recorded for task 't0', turn 2"):
+        with pytest.raises(ConfigError, match="no longer gives the recorded reward for task 't0', turn 2"):
             replay(env, forged)
     with pytest.raises(ConfigError, match="not one of dice_v0"):
         replay(env, replace(episode, env="echo_v0"))
@@ -195,7 +195,7 @@ def test_a_record_that_does_not_fit_has_no_picture_and_says_why(run):
 
     text, pictures = page(run(change=change))
     assert len(pictures) == 9
-    assert "no pictures of t1: the environment dice_v0 no longer pays what was recorded" in text
+    assert "no pictures of t1: the environment dice_v0 no longer gives the recorded reward" in text
 
 
 def test_tasks_that_are_gone_leave_a_page_without_pictures(run, monkeypatch):

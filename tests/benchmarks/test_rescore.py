@@ -61,7 +61,7 @@ def test_a_dropped_weight_takes_away_what_it_paid():
     _, episodes = played("arxiv-v0", SamplingPlan(2, turns="independent"), **keywords)
     found = rescore.EpisodeSource(episodes, "", "arxiv-v0", keywords, None)
     plain, _ = rescore.rescore(found, keywords)
-    assert (plain.difference, plain.changed, plain.told, plain.ended) == (0.0, 0, 0, 0)
+    assert (plain.difference, plain.changed, plain.reobserved, plain.ended) == (0.0, 0, 0, 0)
     paid = [episode.turns[0].components["method"]["unique"] for episode in episodes]
     other, after = rescore.rescore(found, keywords | {"weights": {"unique": 0.0}})
     assert [old.team_return() - new.team_return() for old, new in zip(episodes, after, strict=True)] == pytest.approx(
@@ -84,7 +84,7 @@ def test_the_numbers_by_hand():
     found = rescore.compare(old, new)
     assert (found.before, found.after) == (2.0, 1.5)  # tasks A and B: (2 + 2) / 2 and (3 + 0) / 2
     assert (found.difference, found.low, found.high) == (-0.5, -2.0, 1.0)
-    assert (found.n, found.changed, found.told, found.ended, found.unscored) == (3, 3, 0, 0, 1)
+    assert (found.n, found.changed, found.reobserved, found.ended, found.unscored) == (3, 3, 0, 0, 1)
     with pytest.raises(ScoringError, match="none of the 1 episodes"):
         rescore.compare(old[3:], new[3:])
 
@@ -98,7 +98,7 @@ def test_a_judge_scores_what_was_said_all_episodes_of_a_turn_at_once():
     for old, new in zip(episodes, after, strict=True):
         said = [sum(len(text.text) for text in turn.completions.values()) for turn in old.turns]
         assert new.team_return() == pytest.approx(sum(min(1.0, n / 100) for n in said))
-    assert (result.n, result.told) == (6, 0)
+    assert (result.n, result.reobserved) == (6, 0)
     assert result.scoring
 
 
@@ -107,7 +107,7 @@ def test_what_would_now_be_told_otherwise_is_counted():
     said = episodes[0].turns[0]
     asked = replace(said, observations=said.observations | {"a1": "The word is: other"})
     old = [replace(episodes[0], turns=(asked, *episodes[0].turns[1:])), *episodes[1:]]
-    assert rescore.compare(old, again(made, old)).told == 1
+    assert rescore.compare(old, again(made, old)).reobserved == 1
 
 
 def test_an_environment_that_ends_earlier_or_later_is_told():
@@ -197,7 +197,7 @@ def test_runs_know_their_keywords(tmp_path):
     assert trained.keywords["tasks"] == "sample[:2]"
     with pytest.raises(TaskError, match="no task"):
         rescore.rescore(trained, trained.keywords)
-    with pytest.raises(ConfigError, match="no row beside"):
+    with pytest.raises(ConfigError, match="no row in their folder"):
         rescore.new_row(found, {}, episodes, "x", tmp_path)
 
 

@@ -96,7 +96,7 @@ def test_partners_fill_the_other_seats():
 
 def test_a_partner_with_other_weights_is_refused():
     seating = FocalRound(("a1",), {"a2": "random"}, {"a2": "0123"})
-    with pytest.raises(PolicyError, match="has other weights in seat 'a2'"):
+    with pytest.raises(PolicyError, match="has other weights for 'a2'"):
         measure(EvaluationConfig("echo-v0", team="random", n=2, seatings=(seating,)))
 
 
@@ -123,7 +123,7 @@ def test_rivals_need_somebody_in_focus():
     seating = (FocalRound(("a1",)),)
     dilemma = EvaluationConfig("matrix-v1", {"game": "prisoners-dilemma"}, "scripted:reference", 2, seatings=seating)
     assert measure(dilemma)[0].focal.mean == measure(dilemma)[0].focal.mean
-    with pytest.raises(PolicyError, match="no seat 'a3' to put in focus"):
+    with pytest.raises(PolicyError, match="no agent 'a3' to be focal"):
         measure(EvaluationConfig("echo-v0", team="random", seatings=(FocalRound(("a3",)),)))
 
 

@@ -66,7 +66,7 @@ def test_ctrl_c_says_how_to_go_on(palaver, monkeypatch):
     ("arguments", "said"),
     [
         (("arxiv-v0",), "not competitive"),
-        (("matrix-v1",), "pays its agents alike"),
+        (("matrix-v1",), "gives its agents equal rewards"),
         ((*DILEMMA, "--players", "legal"), "two players or more"),
         ((*DILEMMA, "--players", "legal,lgal"), "Did you mean 'legal'"),
         ((*DILEMMA, "--battles", "7"), "even number"),

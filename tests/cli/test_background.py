@@ -36,7 +36,7 @@ def test_failed(small, tmp_path):
     run = BackgroundRun(
         folders.TrainJob(job.recipe, ("nonsense=1",), job.config, job.folder, resume=False), tmp_path / "log"
     )
-    with pytest.raises(PalaverError, match="log' says why"):
+    with pytest.raises(PalaverError, match=r"failed with exit code 2; see .*log'"):
         run.finish()
     assert "unknown key 'nonsense'" in (tmp_path / "log").read_text()
 

@@ -36,7 +36,7 @@ def test_one_battle_is_told(palaver, recorded):
     assert ran.out.splitlines()[0].startswith("b1: p2, p2-player against other, tied")
     assert len(ran.out.splitlines()) == 6
     assert "turn 2: move m1, of 3 actions  reward +1.33333" in ran.out
-    assert r"(said 'I say 1\ud800')" in ran.out
+    assert r"(requested 'I say 1\ud800')" in ran.out
     assert palaver("battles", "show", recorded, "--battle", "b1").out.startswith("b1: p1")
 
 

@@ -32,8 +32,8 @@ def test_the_second_act(palaver, small, monkeypatch, cores):
     assert "Seeds and their agreements" in ran.out
     assert ran.out.count("0 of 3") == 9  # three seeds, for none ended otherwise; before, after, and greedy
     folders = {path.name for path in Path("here").iterdir()}
-    assert ("beside.log" in folders) == (cores == 2)
-    assert folders - {"beside.log"} == {
+    assert ("second-seed.log" in folders) == (cores == 2)
+    assert folders - {"second-seed.log"} == {
         "code-seed-4",
         "code-seed-7",
         "code-seed-8",

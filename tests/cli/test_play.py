@@ -53,7 +53,7 @@ def test_keywords_reach_the_environment(palaver):
     [
         (["arxive-v0"], "Did you mean 'arxiv-v0'?"),
         (["echo-v0", "--task", "999"], "there is no task '999'"),
-        (["echo-v0", "--team", "a1=random"], "leaves the seat 'a2' empty"),
+        (["echo-v0", "--team", "a1=random"], "has no policy for the agent 'a2'"),
         (["echo-v0", "lenght=3"], "has no keyword 'lenght'"),
         (["echo-v0", "three"], "write key=value"),
         (["echo-v0", "--team", "scripted:refrence"], "Did you mean 'reference'?"),

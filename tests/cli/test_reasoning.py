@@ -10,7 +10,7 @@ TABLE = """
 env: maths-mini-v0
 keywords: {tasks: "sample[:6]"}
 model: scripted:reference
-beside: alone
+baseline: alone
 rows:
   - {name: alone, play: {workflow: parallel, agents: 1}}
   - {name: debating, play: {workflow: debate}}

@@ -61,7 +61,7 @@ def test_what_fits_inside():
     assert palaver.make("pioneer-v0", env="echo-v0", keywords={"num_turns": 1}).max_return == 3.0
     with pytest.raises(ConfigError, match="must end after one turn"):
         palaver.make("pioneer-v0", env="echo-v0")
-    with pytest.raises(ConfigError, match="must have one seat"):
+    with pytest.raises(ConfigError, match="must have one agent"):
         palaver.make("pioneer-v0", env="arxiv-v0", keywords={"agents": 2})
     with pytest.raises(ConfigError, match=re.escape("Did you mean 'arxiv-v0'?")):
         palaver.make("pioneer-v0", env="arxive-v0")

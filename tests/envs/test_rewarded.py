@@ -19,11 +19,11 @@ from palaver.scoring import RewardPlacement, Score
 from tests.envs.rewards import Length
 
 NAME = "judge:scripted:tests.envs.rewards:by_length"
-BESIDE = RewardPlacement("beside", 0.5)
+ADDED = RewardPlacement("added", 0.5)
 
 
-def wrapped(placing=None, **kwargs):
-    return RewardWrapper(EchoEnv(**{"num_turns": 2, "shared": False, **kwargs}), Length(), placing)
+def wrapped(placement=None, **kwargs):
+    return RewardWrapper(EchoEnv(**{"num_turns": 2, "shared": False, **kwargs}), Length(), placement)
 
 
 class Toy(TextEnv):
@@ -53,21 +53,21 @@ class Toy(TextEnv):
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "own", "placing"),
+    ("text", "name", "own", "placement"),
     [
         ("judge:x", "judge:x", "", None),
         ("rm:some/folder", "rm:some/folder", "", None),
-        ("+judge:x?a=1", "judge:x?a=1", "", RewardPlacement("beside")),
-        ("+0.5*rm:x", "rm:x", "", RewardPlacement("beside", 0.5)),
+        ("+judge:x?a=1", "judge:x?a=1", "", RewardPlacement("added")),
+        ("+0.5*rm:x", "rm:x", "", RewardPlacement("added", 0.5)),
         ("2*judge:x", "judge:x", "", RewardPlacement("replaced", 2.0)),
         ("gate@0.8:judge:x", "judge:x", "", RewardPlacement("gate", 1.0, 0.8)),
         ("gate@-1:3*judge:x", "judge:x", "", RewardPlacement("gate", 3.0, -1.0)),
-        ("iou,+judge:x", "judge:x", "iou", RewardPlacement("beside")),
+        ("iou,+judge:x", "judge:x", "iou", RewardPlacement("added")),
         ("iou,judge:openai:m@http://h/v1", "judge:openai:m@http://h/v1", "iou", None),
     ],
 )
-def test_spellings(text, name, own, placing):
-    assert parse_reward(text) == RewardSpec(name, own, placing)
+def test_spellings(text, name, own, placement):
+    assert parse_reward(text) == RewardSpec(name, own, placement)
 
 
 @pytest.mark.parametrize("value", ["iou", "binary", "", None, 3, "judge", "judge:", "a judge:x", ["judge:x"]])
@@ -97,7 +97,7 @@ def test_the_score_is_the_whole_reward():
 
 
 def test_beside_the_own_reward():
-    env = wrapped(BESIDE)
+    env = wrapped(ADDED)
     env.reset(seed=0)
     word = env.targets["a1"]
     _, rewards, _, _, infos = env.step({"a1": word, "a2": ""})
@@ -132,7 +132,7 @@ def test_the_last_turn_alone():
 
 
 def test_what_was_earned_when_is_told_with_the_score():
-    env = RewardWrapper(Toy(), Length(), BESIDE)
+    env = RewardWrapper(Toy(), Length(), ADDED)
     env.reset(seed=0)
     env.step({"a": "good"})
     *_, infos = env.step({"b": "x" * 10})
@@ -143,15 +143,15 @@ def test_what_was_earned_when_is_told_with_the_score():
 def test_the_most_that_can_be_paid():
     assert RewardWrapper(Toy(), Length()).max_return == 2.0
     assert RewardWrapper(Toy(), Length(), RewardPlacement(weight=3.0, when="last")).max_return == 3.0
-    assert RewardWrapper(Toy(), Length(), BESIDE).max_return == 2.0 + 2 * 0.5
+    assert RewardWrapper(Toy(), Length(), ADDED).max_return == 2.0 + 2 * 0.5
     endless = Length()
     endless.most = math.inf
     assert palaver.make("echo-v0", reward=endless).max_return == math.inf
 
 
 def test_names_do_not_collide():
-    inner = RewardWrapper(Toy(), Length(), BESIDE)
-    env = RewardWrapper(inner, Length(), BESIDE)
+    inner = RewardWrapper(Toy(), Length(), ADDED)
+    env = RewardWrapper(inner, Length(), ADDED)
     env.reset(seed=0)
     *_, infos = env.step({"a": "x" * 10})
     assert infos["a"]["reward_components"] == {"good": 0.0, "judge": 0.05, "outer_judge": 0.05}
@@ -207,9 +207,9 @@ def test_instances_with_rewards_of_their_own_are_scored_by_them():
 # --- what cannot be scored -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("placing", [RewardPlacement(), BESIDE, RewardPlacement("gate", 1.0, 0.0)])
-def test_what_could_not_be_scored_ends_the_episode_unscored(placing):
-    env = wrapped(placing)
+@pytest.mark.parametrize("placement", [RewardPlacement(), ADDED, RewardPlacement("gate", 1.0, 0.0)])
+def test_what_could_not_be_scored_ends_the_episode_unscored(placement):
+    env = wrapped(placement)
     env.reset(seed=0)
     _, rewards, terminated, truncated, infos = env.step({"a1": "fail"})
     assert rewards == {"a1": 0.0, "a2": 0.0}
@@ -287,7 +287,7 @@ def test_ready_loads_what_there_is_to_load():
 def test_every_environment_takes_a_judge_by_name():
     env = palaver.make("arxiv-v0", reward=f"+0.5*{NAME}", agents=1)
     assert isinstance(env, RewardWrapper)
-    assert (env.reward.name, env.placing) == (NAME, BESIDE)
+    assert (env.reward.name, env.placement) == (NAME, ADDED)
     env.reset(seed=0)
     *_, infos = env.step(dict.fromkeys(env.agents, "text"))
     assert {"judge", *infos[env.possible_agents[0]]["reward_components"]} == set(
@@ -328,12 +328,12 @@ def test_the_contract_holds(check, reward):
 def test_the_contract_holds_everywhere(id):
     checks.check(functools.partial(palaver.make, id, reward=Length()))
     checks.check(
-        functools.partial(palaver.make, id, reward=Length(placing=RewardPlacement("beside", 0.5, when="last")))
+        functools.partial(palaver.make, id, reward=Length(placement=RewardPlacement("added", 0.5, when="last")))
     )
 
 
 def test_pokemon_steps_together(pool):
-    env = palaver.make("pokemon-v1", format="gen1ou", reward=Length(placing=BESIDE))
+    env = palaver.make("pokemon-v1", format="gen1ou", reward=Length(placement=ADDED))
     env.reset(seed=0)
     twin = env.fork()
     said = [dict.fromkeys(env.agents, env.inner.battle and "")] * 2

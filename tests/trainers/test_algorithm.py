@@ -11,7 +11,7 @@ from palaver.trainers.algorithms.base import ALGORITHMS, algorithm, chosen
 from palaver.trainers.config.defaults import DEFAULTS
 from palaver.trainers.config.loading import dump, load, parse
 from palaver.trainers.config.run import AlgorithmConfig, RunConfig
-from palaver.trainers.config.team import refuse_seats
+from palaver.trainers.config.team import refuse_team
 from palaver.trainers.objectives.losses import LossInputs
 from palaver.trainers.rollout.batch import add_advantages, make_batch
 from tests.trainers.learning import episode
@@ -135,8 +135,8 @@ def test_a_run_keeps_what_its_name_set():
 def test_a_team_that_cannot_swap_is_told_how_to_switch_it_off(team, agents):
     config = parse({"algorithm": {"name": "cory"}, "team": team})
     with pytest.raises(ConfigError, match=r"set team\.swap_every=0"):
-        refuse_seats(config.team, agents)
-    refuse_seats(parse({"algorithm": {"name": "cory"}, "team": {**team, "swap_every": 0}}).team, agents)
+        refuse_team(config.team, agents)
+    refuse_team(parse({"algorithm": {"name": "cory"}, "team": {**team, "swap_every": 0}}).team, agents)
 
 
 @pytest.mark.parametrize("name", [["atgrpo"], {"a": 1}, None, 3])

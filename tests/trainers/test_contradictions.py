@@ -41,7 +41,7 @@ REFUSED = [
     (["algorithm.minibatches=5"], "more than the 4 completions"),
     (["algorithm.minibatches=9", "team.kind=shared"], "more than the 8 completions"),
     (["env.id=echo-v0", "algorithm.turns=best"], "algorithm.discount=0"),
-    (["env.id=echo-v0", "algorithm.turns=by_agent"], "algorithm.turns=by_agent goes on from one sibling"),
+    (["env.id=echo-v0", "algorithm.turns=by_agent"], "algorithm.turns=by_agent continues one sibling"),
     (["algorithm.turns=by_agent", "algorithm.joint=cross"], "algorithm.joint=aligned"),
     (["algorithm.name=c3", "algorithm.joint=cross"], "algorithm.joint=aligned"),
     (["algorithm.name=c3", "algorithm.stop_above=1"], "set it to null"),
@@ -63,7 +63,7 @@ REFUSED = [
         "ippo takes all samples for fresh",
     ),
     (["algorithm.name=maac", "algorithm.credit=own"], "algorithm.credit=team"),
-    (["algorithm.name=happo", "algorithm.credit=both"], "the critic of happo expects what the team is paid"),
+    (["algorithm.name=happo", "algorithm.credit=both"], "the critic of happo estimates the return of the team"),
     *(
         ([f"algorithm.name={name}", "algorithm.normalize=whiten"], f"all that tells {name} from")
         for name in ("magrpo", "marloo", "maremax", "atgrpo", "drmas")

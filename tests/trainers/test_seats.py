@@ -56,10 +56,13 @@ def test_a_seat_has_the_policy_section_but_for_its_own():
 @pytest.mark.parametrize(
     ("team", "says"),
     [
-        ({"kind": "heterogeneous", "agents": {"c": {}}}, "team.agents names 'c', which is no seat here"),
-        ({"frozen": {"z": "random"}}, "team.frozen names 'z', which is no seat here"),
+        (
+            {"kind": "heterogeneous", "agents": {"c": {}}},
+            "team.agents names 'c', which is no agent of this environment",
+        ),
+        ({"frozen": {"z": "random"}}, "team.frozen names 'z', which is no agent of this environment"),
         ({"agents": {"a": {"top_k": 1}}}, "set team.kind=heterogeneous"),
-        ({"frozen": {"a": "random", "b": "random"}}, "leaves no seat to train"),
+        ({"frozen": {"a": "random", "b": "random"}}, "leaves no agent to train"),
         (
             {"kind": "heterogeneous", "agents": {"a": {"top_k": 1}}, "frozen": {"a": "random"}},
             "in team.agents and in team.frozen",
@@ -130,7 +133,7 @@ def test_a_trained_team_brings_its_partner_along(models, tmp_path):
     first = train(config(models["qwen"], team={"frozen": {"b": "random"}}), tmp_path / "first")
     kept = load_run(first, ["a", "b"], ModelOptions(device="cpu"))
     assert kept["b"].name == "random"
-    with pytest.raises(PolicyError, match="has no policy for the seat 'c'"):
+    with pytest.raises(PolicyError, match="has no policy for the agent 'c'"):
         load_run(first, ["c"], ModelOptions(device="cpu"))
 
 

@@ -96,11 +96,11 @@ def test_roles_are_exchanged_once_for_every_so_many_updates(every):
     [
         (
             ["team.kind=shared", "team.swap_every=2"],
-            "team.kind=shared has one policy in all seats: set team.swap_every=0",
+            "team.kind=shared has one policy for all agents: set team.swap_every=0",
         ),
         (
             ["env.id=arxiv-v0", "env.agents=1", "team.swap_every=2"],
-            "the environment has one seat: set team.swap_every=0",
+            "the environment has one agent: set team.swap_every=0",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.trainers.config.defaults import defaults
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
 from palaver.trainers.objectives.losses import Loss, cispo, ppo_clip, reinforce
@@ -97,7 +97,7 @@ def algorithm(name: str) -> Algorithm:
         ConfigError: there is none; the nearest is suggested.
     """
     if name not in ALGORITHMS:
-        raise ConfigError(f"there is no algorithm {name!r}.{nearest(name, ALGORITHMS)}")
+        raise ConfigError(f"there is no algorithm {name!r}.{did_you_mean(name, ALGORITHMS)}")
     module, _, attribute = ALGORITHMS[name].partition(":")
     row: Algorithm = getattr(importlib.import_module(module), attribute)
     return row

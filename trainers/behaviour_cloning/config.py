@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.trainers.config.run import LogConfig
 from palaver.utils.config import Section
 
@@ -35,9 +35,9 @@ class BCConfig(Section):
     discount: float = Field(1.0, ge=0, le=1, description="of the rewards, per decision")
     bins: int = Field(63, ge=3, description="of a return, on the symlog scale")
     value_coef: float = Field(0.5, ge=0, description="weight of the value's loss")
-    entropy: float = Field(0.0, ge=0, description="weight of the policy's entropy, which is paid")
-    hide: Share = Field(0.0, description="share of the battles whose words are hidden in part")
-    hide_most: Share = Field(0.33, description="largest part of them")
+    entropy: float = Field(0.0, ge=0, description="weight of the policy's entropy bonus")
+    hide: Share = Field(0.0, description="share of the battles with feature dropout")
+    hide_most: Share = Field(0.33, description="highest dropout rate of their words")
     epochs: int = Field(3, ge=1, description="as many trajectories as there are, each time")
     steps: int = Field(0, ge=0, description="updates after which it ends before; 0: the epochs decide")
     decisions: int = Field(2048, ge=1, description="of a batch, padding included")
@@ -78,7 +78,7 @@ def parse(values: Mapping[str, Any]) -> BCConfig:
         key = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
             raise ConfigError(
-                f"cloning has no setting {key!r:.40}.{nearest(key[:40], BCConfig.model_fields)}"
+                f"cloning has no setting {key!r:.40}.{did_you_mean(key[:40], BCConfig.model_fields)}"
             ) from error
         message = first["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{key}: {message}, got {first['input']!r:.60}" if key else message) from error

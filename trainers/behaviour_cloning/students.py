@@ -18,7 +18,7 @@ from palaver.agents.battle_net.net import BattleNet, order
 from palaver.agents.battle_net.shape import size
 from palaver.core import ConfigError, stable_seed
 from palaver.trainers.behaviour_cloning.config import BCConfig
-from palaver.trainers.behaviour_cloning.hide import feature_dropout
+from palaver.trainers.behaviour_cloning.feature_dropout import feature_dropout
 from palaver.trainers.behaviour_cloning.mixture import Mixture
 from palaver.trainers.behaviour_cloning.world import layout, vocabulary
 from palaver.trainers.trajectories.loader import TrajectoryBatch, batches
@@ -97,7 +97,7 @@ class NetStudent:
         bins = config.bins if config.value == "return" else 1
         if start is None:
             net_config = files.NetConfig(format, size(config.size), layout(), vocabulary(format), config.value, bins)
-            return cls(net_config, files.fresh(net_config, stable_seed(config.seed, "battle net")).to(device))
+            return cls(net_config, files.untrained(net_config, stable_seed(config.seed, "battle net")).to(device))
         plan, net = files.load(start)
         if plan.size != size(config.size) or (plan.reply, plan.bins) != (config.value, bins):
             raise ConfigError(

@@ -3,7 +3,7 @@
     clone(BCConfig(epochs=4), Path("runs/student"), [("runs/battles", 1.0)]) -> runs/student/net
 
 A run is a folder: `cloning.yaml`, `metrics.jsonl`, `checkpoints/`, at the end `net/`. Called again with the same
-arguments it goes on from the newest checkpoint; the same call on a finished run returns at once.
+arguments it resumes from the newest checkpoint; the same call on a finished run returns at once.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ def clone(
     start: Path | None = None,
     report: Report = lambda _step, _steps, _numbers: None,
 ) -> Path:
-    """Train a student on battles; the folder of what it has become. Goes on where an interrupted call stopped.
+    """Train a student on battles; returns its folder. Resumes an interrupted call.
 
     Args:
         config: how.
         folder: of the run.
         sources: readers or folders of battles, each with its weight, see `Mixture`.
         start: a net (or a run that made one) to begin with; None: a new one, or `config.model`.
-        report: is told each step.
+        report: called after each step.
 
     Raises:
         ConfigError: settings or battles that do not fit, or a folder that holds another run.
         CheckpointError: what it should read is damaged.
-        DiskError: the disk is full; the same call goes on once there is room.
+        DiskError: the disk is full; the same call resumes once there is room.
         NumericalError: a loss that is not finite; the last checkpoint stays.
     """
     learnt, aside = Mixture(sources).divide(config.held_out)

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 from yaml import YAMLError
 
-from palaver.core import ConfigError, nearest, refuse_format
+from palaver.core import ConfigError, did_you_mean, refuse_format
 from palaver.trainers.config.run import RunConfig
 
 _UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError)
@@ -106,7 +106,7 @@ def _text(recipe: str, *, shipped: bool) -> str:
             raise ConfigError(f"cannot read the recipe {recipe!r}: {error}") from error
     known = recipes()
     if recipe not in known:
-        raise ConfigError(f"there is no recipe {recipe!r}.{nearest(recipe, known)}")
+        raise ConfigError(f"there is no recipe {recipe!r}.{did_you_mean(recipe, known)}")
     return resources.files("palaver.trainers.recipes").joinpath(f"{recipe}.yaml").read_text(encoding="utf-8")
 
 
@@ -144,7 +144,7 @@ def _explain(model: type[BaseModel], loc: tuple[int | str, ...], kind: str, mess
         inner = section.model_fields[str(field)].annotation
         inner = get_args(inner)[1] if get_origin(inner) is dict else inner
         section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else section
-    return f"unknown key {key!r}.{nearest(str(loc[-1]), section.model_fields)}"
+    return f"unknown key {key!r}.{did_you_mean(str(loc[-1]), section.model_fields)}"
 
 
 def parse_file(path: Path) -> RunConfig:

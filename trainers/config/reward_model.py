@@ -16,7 +16,7 @@ class SourceConfig(PairsConfig):
 
     file: str = Field("", description="a file or `hf:NAME:SPLIT` with pairs; empty: a team is asked")
     env: EnvConfig = Field(EnvConfig(), description="what the team plays; its tiny model is the one called `tiny`")
-    team: str = Field("tiny", description="a policy for all seats, seat=policy,seat=policy, or run:FOLDER")
+    team: str = Field("tiny", description="a policy for all agents, AGENT=POLICY,AGENT=POLICY, or run:FOLDER")
     judge: str = Field("", description="who compares, as `judge:NAME`; empty: the environment's reward")
     group_size: int = Field(12, ge=2, description="joint actions of one task")
     rounds: int = Field(2, ge=1, description="groups of one task")

@@ -160,7 +160,7 @@ class CriticConfig(Section):
         "auto", description="one value of a completion, or one before each of its tokens; auto: the row's"
     )
     lr: float = Field(1e-5, gt=0, description="learning rate of the critic (of its head where the trunk is shared)")
-    coef: float = Field(0.5, ge=0, description="weight beside the policy's loss where the trunk is shared")
+    coef: float = Field(0.5, ge=0, description="weight of the value loss where critic and policy share a trunk")
     epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")
     minibatches: int = Field(1, ge=1, description="optimiser steps a pass")
     clip: float | None = Field(None, gt=0, description="how far a value may move in one step's passes")
@@ -211,7 +211,7 @@ class EvalConfig(Section):
     seed: int = EVAL_SEED
     opponent: str | None = Field(
         None,
-        description="zero-sum games: a policy as --team names it, that each trained seat also plays against",
+        description="zero-sum games: a policy as --team names it, that each trained agent also plays against",
     )
 
 

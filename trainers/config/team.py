@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.utils.config import Section
 
 Kind = Literal["separate", "shared", "lora", "heterogeneous"]
@@ -32,7 +32,7 @@ class AgentConfig(Section):
     """Settings of one agent of a heterogeneous team, in place of the policy section's."""
 
     model: str | None = None
-    device: str | None = Field(None, description="as torch names it; all seats on the same type of device")
+    device: str | None = Field(None, description="device as named by PyTorch; all agents on the same type of device")
     chat: Literal["auto", "template", "plain"] | None = None
     engine: Literal["auto", "palaver", "transformers"] | None = None
     temperature: float | None = Field(None, gt=0)
@@ -59,12 +59,12 @@ class TeamConfig(Section):
     kind: Kind = Field("separate", description="one model per agent, one for all, adapters on one, or different ones")
     lora: LoraConfig = LoraConfig()
     agents: dict[str, AgentConfig] = Field(
-        {}, description="heterogeneous: what differs from the policy section, by seat"
+        {}, description="heterogeneous: differences from the policy section, by agent"
     )
     frozen: dict[str, str] = Field(
-        {}, description="seats that are not trained: `scripted:NAME`, `hf:NAME`, `tiny` or `run:FOLDER`"
+        {}, description="agents that are not trained: `scripted:NAME`, `hf:NAME`, `tiny` or `run:FOLDER`"
     )
-    swap_every: int = Field(0, ge=0, description="updates after which all policies move on by one seat; 0: never")
+    swap_every: int = Field(0, ge=0, description="updates after which every policy moves to the next agent; 0: never")
 
     def trained(self, agents: Sequence[str]) -> list[str]:
         """Agents that are trained."""
@@ -83,7 +83,7 @@ class TeamConfig(Section):
         return {agent: agents[(index + shift) % len(agents)] for index, agent in enumerate(agents)}
 
 
-def refuse_seats(team: TeamConfig, agents: Sequence[str]) -> None:
+def refuse_team(team: TeamConfig, agents: Sequence[str]) -> None:
     """Refuse a team that does not fit the environment.
 
     Raises:
@@ -92,17 +92,21 @@ def refuse_seats(team: TeamConfig, agents: Sequence[str]) -> None:
     for key, named in (("agents", team.agents), ("frozen", team.frozen)):
         for agent in named:
             if agent not in agents:
-                raise ConfigError(f"team.{key} names {agent!r}, which is no seat here.{nearest(agent, agents)}")
+                raise ConfigError(
+                    f"team.{key} names {agent!r}, which is no agent of this environment.{did_you_mean(agent, agents)}"
+                )
     if team.agents and team.kind != "heterogeneous":
         raise ConfigError(
-            f"team.agents says what differs between the seats of a heterogeneous team, but team.kind={team.kind}: "
+            f"team.agents holds the differences between agents of a heterogeneous team, but team.kind={team.kind}: "
             "set team.kind=heterogeneous, or leave team.agents out"
         )
     both = [agent for agent in team.agents if agent in team.frozen]
     if both:
-        raise ConfigError(f"the seat {both[0]!r} is in team.agents and in team.frozen; leave it out of one")
+        raise ConfigError(f"the agent {both[0]!r} is in team.agents and in team.frozen; leave it out of one")
     if team.swap_every and (team.kind == "shared" or len(agents) == 1):
-        alone = "the environment has one seat" if len(agents) == 1 else "team.kind=shared has one policy in all seats"
+        alone = (
+            "the environment has one agent" if len(agents) == 1 else "team.kind=shared has one policy for all agents"
+        )
         raise ConfigError(f"team.swap_every has nothing to exchange, for {alone}: set team.swap_every=0")
     if not team.trained(agents):
-        raise ConfigError("team.frozen leaves no seat to train; leave one out of it")
+        raise ConfigError("team.frozen leaves no agent to train; leave one out of it")

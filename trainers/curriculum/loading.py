@@ -11,7 +11,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.trainers.curriculum.config import COACH, FRESH, PREVIOUS, STUDENT, Curriculum, Stage
 
 FILE = "curriculum.yaml"
@@ -98,7 +98,7 @@ def put(values: dict[str, Any], key: str, value: Any) -> None:
             names = [entry.get("name") if isinstance(entry, dict) else None for entry in section]
             at = int(segment) if segment.isdigit() else names.index(segment) if segment in names else -1
             if not 0 <= at < len(section) or last:
-                known = nearest(segment, [name for name in names if isinstance(name, str)])
+                known = did_you_mean(segment, [name for name in names if isinstance(name, str)])
                 raise ConfigError(f"{key}: there is no stage {segment!r} with a key to set.{known}")
             section = section[at]
         elif not isinstance(section, dict):
@@ -126,7 +126,9 @@ def _text(recipe: str) -> str:
             raise ConfigError(f"cannot read the curriculum {str(path)!r}: {error}") from error
     known = recipes()
     if recipe not in known:
-        raise ConfigError(f"there is no curriculum {recipe!r}; name a recipe or a .yaml file.{nearest(recipe, known)}")
+        raise ConfigError(
+            f"there is no curriculum {recipe!r}; name a recipe or a .yaml file.{did_you_mean(recipe, known)}"
+        )
     folder = resources.files("palaver.trainers.curriculum.recipes")
     return folder.joinpath(f"{recipe}.yaml").read_text(encoding="utf-8")
 
@@ -136,7 +138,7 @@ def _explain(error: ValidationError, values: Mapping[str, Any]) -> str:
     loc = first["loc"]
     key = ".".join(map(str, _named(loc, values))) or "the curriculum"
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}.{nearest(str(loc[-1]), _section(loc[:-1]).model_fields)}"
+        return f"unknown key {key!r}.{did_you_mean(str(loc[-1]), _section(loc[:-1]).model_fields)}"
     if first["type"] == "missing":
         return f"{key} is missing; write it"
     message = first["msg"].removeprefix("Value error, ")
@@ -177,7 +179,7 @@ def _check(spec: Curriculum) -> None:
     """Validate constraints between the parts."""
     ratings = spec.ratings
     if ratings.anchor not in ratings.opponents:
-        hint = nearest(ratings.anchor, ratings.opponents)
+        hint = did_you_mean(ratings.anchor, ratings.opponents)
         raise ConfigError(f"ratings.anchor {ratings.anchor!r} is not among ratings.opponents.{hint}")
     before: list[str] = []
     for stage in spec.stages:
@@ -214,14 +216,13 @@ def _check_players(spec: Curriculum, stage: Stage, before: Sequence[str]) -> Non
         if name in later:
             raise ConfigError(f"{where}: the student of {name!r} is not there yet; only earlier stages can be named")
     if stage.start not in (PREVIOUS, FRESH, *before):
-        raise ConfigError(
-            f"{where}.start: {stage.start!r} is no earlier stage.{nearest(stage.start, [PREVIOUS, FRESH, *before])}"
-        )
+        hint = did_you_mean(stage.start, [PREVIOUS, FRESH, *before])
+        raise ConfigError(f"{where}.start: {stage.start!r} is no earlier stage.{hint}")
     known = [PREVIOUS, *before, *spec.ratings.opponents]
     for key, names in (("score", stage.gate.score), ("above", stage.gate.above)):
         for name in names:
             if name not in known or (name == PREVIOUS and not before):
-                hint = nearest(name, known if before else known[1:])
+                hint = did_you_mean(name, known if before else known[1:])
                 raise ConfigError(
                     f"{where}.gate.{key}: {name!r} is not rated by then; add it to ratings.opponents.{hint}"
                 )
@@ -233,7 +234,7 @@ def _check_sets(spec: Curriculum, stage: Stage) -> None:
     named += [(f"{where}.guard.teams", stage.guard.teams)] if stage.guard else []
     for key, name in named:
         if name not in sets:
-            raise ConfigError(f"{key}: {name!r} is no team set of the ratings.{nearest(name, sets)}")
+            raise ConfigError(f"{key}: {name!r} is no team set of the ratings.{did_you_mean(name, sets)}")
     both = next((name for name in stage.teams if name in spec.ratings.held_out), None)
     if both is not None:
         raise ConfigError(f"{where}.teams: {both!r} is held out by ratings.held_out, so no stage may play it")

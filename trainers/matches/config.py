@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.core import ConfigError, PolicyError, Sampling, nearest
+from palaver.core import ConfigError, PolicyError, Sampling, did_you_mean
 from palaver.envs.base.env import TextEnv
 from palaver.registry import Spec, spec, specs
 from palaver.text import one_line
@@ -81,7 +81,7 @@ class TournamentConfig:
                 f"got {self.battles}"
             )
         if self.agent and self.agent not in self.players:
-            raise PolicyError(f"there is no player {self.agent!r} here.{nearest(self.agent, self.players)}")
+            raise PolicyError(f"there is no player {self.agent!r} here.{did_you_mean(self.agent, self.players)}")
         if len(set(self.teamsets)) < len(self.teamsets):
             raise ConfigError(f"a team set is named twice in {', '.join(self.teamsets)}")
 
@@ -130,10 +130,10 @@ class TournamentConfig:
         env = text_env(env_spec.id, keywords)
         if env.competitive is False:
             raise ConfigError(
-                f"{env_spec.id} pays its agents alike with {_keywords_text(keywords)}; choose keywords that do not"
+                f"{env_spec.id} gives its agents equal rewards with {_keywords_text(keywords)}; choose other keywords"
             )
         if len(env.possible_agents) != SEATS:
-            raise ConfigError(f"the arena seats two players, and {env_spec.id} has {len(env.possible_agents)} seats")
+            raise ConfigError(f"the arena needs two agents, and {env_spec.id} has {len(env.possible_agents)}")
         return env
 
 

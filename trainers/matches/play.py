@@ -147,7 +147,7 @@ def play(
     """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
 
     A game depends on the setting's seed, the match, the side and the turn alone, not on the rest of its batch (for a
-    language model in fp32). A game whose environment is lost ends as failed, and the others go on.
+    language model in fp32). A game whose environment is lost ends as failed, and the others continue.
 
     Args:
         setting: setting of the arena.
@@ -223,7 +223,7 @@ def _play_turn(
 ) -> list[GameResult | None]:
     """Play one turn of every game.
 
-    Return the record of each that ended in it, None for each that goes on.
+    Return the record of each that ended in it, None for each that continues.
     """
     began = time.perf_counter()
     actions, lost = _query_players(setting, live)

@@ -9,7 +9,7 @@ from typing import Any
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.make_policy import PLAIN
-from palaver.core import PolicyError, load_attribute, nearest
+from palaver.core import PolicyError, did_you_mean, load_attribute
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.matches import batched_players as crowds
 from palaver.trainers.matches.batched_players import BatchedPlayer
@@ -70,7 +70,7 @@ def check(setting: TournamentConfig, name: str) -> None:
         if name.startswith("run:"):
             refuse_no_run(Path(name.removeprefix("run:")))
         return
-    hint = nearest(name, [*known, *PLAIN, "tiny"])
+    hint = did_you_mean(name, [*known, *PLAIN, "tiny"])
     raise PolicyError(
         f"there is no player {name!r} in {setting.spec.id}.{hint} A model is given as hf:NAME or openai:MODEL@URL"
     )

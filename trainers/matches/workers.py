@@ -4,8 +4,8 @@ Every finished game is in the file at once. A worker is a fresh process (`spawn`
 sends each game as it ends, and before every turn which games it plays. It ends with the process that started it. One
 that has died or sends nothing for too long is killed, and a fresh one plays what it had left. A game that failed, or
 was being played when its process was lost, is played again from its beginning, alone, `TRIES` times at most; then it
-counts as failed and the others go on. Games depend on their own seeds alone, so what is played again ends as it would
-have ended.
+counts as failed and the others continue. Games depend on their own seeds alone, so a game played again ends as it
+would have ended.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(
         games: to be played.
         folder: `games.jsonl` in it gets a line for every game; None writes nothing.
         jobs: processes; 1 is this one.
-        report: is told each game as it ends.
+        report: called with each game as it ends.
         note: called with what the user should know of a player, or of a process that was lost.
         recording: where the battles go too.
 

@@ -84,7 +84,7 @@ def fit(
         folder: the model's.
         seed: of the head, the split and the order.
         device: as torch names it.
-        report: is told the step, the steps, and what the step showed.
+        report: called with the step, the number of steps, and the metrics of the step.
 
     Raises:
         ConfigError: trl is missing.
@@ -168,7 +168,7 @@ def _learn(
 def _own_accelerator() -> Iterator[None]:
     """Context with an empty process-wide state of accelerate, which is restored on exit.
 
-    TRL's trainer may want another device or precision than a run before it in this process, which may still go on.
+    TRL's trainer may want another device or precision than a run before it in this process, which may still be running.
     """
     shared = (PartialState._shared_state, AcceleratorState._shared_state)
     before = [dict(state) for state in shared]

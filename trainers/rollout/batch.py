@@ -171,7 +171,7 @@ def tree_weights(turns: Sequence[Turn], pruned: Collection[str] = ()) -> list[fl
 
     A mean over siblings of the means over their children is the mean over the tree, so that every turn that all
     branches reach has the weight 1 a task, however wide the tree. Siblings are those in which an agent's candidates are
-    compared. Where one of them was selected to go on (`turns: best`, `by_agent`, `counterfactual`), it goes on with the
+    compared. Where one of them was selected (`turns: best`, `by_agent`, `counterfactual`), it continues with the
     weight of all.
 
     Args:

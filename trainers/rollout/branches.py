@@ -29,7 +29,7 @@ class Branch:
         unread: agent -> earlier observations that the agent has not yet answered.
         infos: infos of the last step.
         turns: turns so far.
-        stop: how it ended; None while it goes on.
+        stop: how it ended; None before its end.
         aside: True if it is an alternative to a joint action that the episode took.
     """
 

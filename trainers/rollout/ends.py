@@ -15,7 +15,7 @@ CUT: tuple[Stop, ...] = ("truncated", "threshold")
 
 
 def ended(live: Collection[str], acting: Sequence[str], step: Step) -> tuple[Stop | None, tuple[str, ...]]:
-    """Return how a step ended the episode (None if it goes on), and the agents that it cut.
+    """Return how a step ended the episode (None if it continues), and the agents that it cut.
 
     An agent is cut if it is truncated and not terminated. An episode is `terminated` if its last agents all are.
 

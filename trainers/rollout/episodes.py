@@ -50,8 +50,8 @@ class SamplingPlan:
         turns: `tree` branches at every turn, `independent` at the first only, `best` at every turn from the sibling
             with the largest team reward, where the others end. `by_agent` compares at every turn G candidates of one
             agent after the other, combined with the best candidates (by the agent's own reward) of those before it and
-            the first ones of those after it, and goes on from the last agent's best (AT-GRPO, arXiv 2510.11062).
-            `counterfactual` goes on from the first candidates, and also plays every joint action in which one agent
+            the first ones of those after it, and continues from the last agent's best (AT-GRPO, arXiv 2510.11062).
+            `counterfactual` continues from the first candidates, and also plays every joint action in which one agent
             has another of its candidates, whose later turns are sampled with the same seeds and not compared (C3, arXiv
             2603.06859).
         stop_above: siblings whose mean team reward exceeds this end there; None never stops early.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import LoraOptions, ModelOptions
 from palaver.agents.make_policy import PLAIN, make_policy, model_source
-from palaver.core import PolicyError, nearest
+from palaver.core import PolicyError, did_you_mean
 from palaver.envs.base.tasks import is_generated, is_sample
 from palaver.registry import Spec, spec
 from palaver.trainers.config.loading import parse_file
@@ -215,7 +215,7 @@ def load_run(
             continue
         name = home if home in names else "shared"
         if name not in names:
-            raise PolicyError(f"the run {str(folder)!r} has no policy for the seat {agent!r}; it has {sorted(names)}")
+            raise PolicyError(f"the run {str(folder)!r} has no policy for the agent {agent!r}; it has {sorted(names)}")
         if name not in loaded:
             loaded |= _stored(checkpoint_folder, names if config.team.kind == "lora" else {name}, how)
         loaded[name].name = f"run:{folder.name}/{name}@{checkpoint.step_of(checkpoint_folder)}"
@@ -262,13 +262,13 @@ def named_seats(text: str, agents: Sequence[str]) -> dict[str, str]:
     for entry in parts:
         agent, equals, name = entry.partition("=")
         if not equals or not name:
-            raise PolicyError(f"a team is written seat=policy,seat=policy or one policy for all; got {entry!r}")
+            raise PolicyError(f"write a team as AGENT=POLICY,AGENT=POLICY or one policy for all; got {entry!r}")
         if agent not in agents:
-            raise PolicyError(f"there is no seat {agent!r} in this environment.{nearest(agent, agents)}")
+            raise PolicyError(f"there is no agent {agent!r} in this environment.{did_you_mean(agent, agents)}")
         named[agent] = name
     empty = [agent for agent in agents if agent not in named]
     if empty:
-        raise PolicyError(f"the team leaves the seat {empty[0]!r} empty; add {empty[0]}=POLICY")
+        raise PolicyError(f"the team has no policy for the agent {empty[0]!r}; add {empty[0]}=POLICY")
     return {agent: named[agent] for agent in agents}
 
 

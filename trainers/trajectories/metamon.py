@@ -86,7 +86,7 @@ class ImportResult:
 def convert(folder: Path, out: Path, report: Callable[[ImportResult], None] = lambda _: None) -> ImportResult:
     """Write every replay of a folder and of those in it.
 
-    Stopped at any moment, the same call goes on.
+    The same call resumes an interrupted one.
 
     Args:
         folder: with their files.

@@ -35,7 +35,7 @@ def refuse_legal(config: RunConfig, env: TextEnv) -> None:
         )
     if config.team.swap_every:
         raise ConfigError(
-            "team.swap_every exchanges policies, and values of legal actions belong to seats: set it to 0"
+            "team.swap_every exchanges policies, and values of legal actions belong to agents: set it to 0"
         )
     if config.algorithm.mixer.reads == "policy":
         raise ConfigError(

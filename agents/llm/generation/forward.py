@@ -15,7 +15,7 @@ from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates, as_library_cache
 from palaver.agents.llm.generation.lora_decoder import AdapterDecoder
 from palaver.agents.llm.generation.multi_lora import Adapters
-from palaver.agents.llm.model.inference_copy import Twin
+from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.scoring.split_head import SplitModel, holds, narrowed, split_head
 
 
@@ -56,7 +56,7 @@ class LibraryForward:
     Works for every decoder whose layers all attend to everything before them.
     """
 
-    def __init__(self, inference_copy: Twin, adapters: Adapters | None = None) -> None:
+    def __init__(self, inference_copy: InferenceCopy, adapters: Adapters | None = None) -> None:
         self.inference_copy = inference_copy
         self.model, self.dtype = inference_copy.model, inference_copy.dtype
         self.adapters = adapters
@@ -100,14 +100,14 @@ class LibraryForward:
         return logits.float()
 
     def refresh(self) -> None:
-        """See `Twin.refresh`."""
+        """See `InferenceCopy.refresh`."""
         self.inference_copy.refresh()
 
     def _mixed(self, adapters: Sequence[int]) -> AbstractContextManager[None]:
         return self.adapters.mixed(adapters) if self.adapters else nullcontext()
 
 
-def find_forward(inference_copy: Twin, adapters: Adapters | None = None) -> tuple[Forward | None, str]:
+def find_forward(inference_copy: InferenceCopy, adapters: Adapters | None = None) -> tuple[Forward | None, str]:
     """The fastest forward for this model and its adapters, or None and the reason."""
     if adapters is not None and DenseDecoder.supports(inference_copy.master, adapted=True):
         return AdapterDecoder(inference_copy.master, inference_copy.dtype, adapters.served), ""

@@ -20,7 +20,7 @@ from palaver.agents.llm.generation.batching import in_batches, room
 from palaver.agents.llm.generation.multi_lora import Adapters
 from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Progress
 from palaver.agents.llm.generation.sampler import Sampler, uniforms
-from palaver.agents.llm.model.inference_copy import Twin
+from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.scoring.packing import padded
 
 
@@ -32,7 +32,7 @@ class LibraryEngine:
 
     def __init__(
         self,
-        inference_copy: Twin,
+        inference_copy: InferenceCopy,
         end_ids: frozenset[int],
         decode: Callable[[Sequence[int]], str],
         adapters: Adapters | None = None,

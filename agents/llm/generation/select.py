@@ -14,7 +14,7 @@ from palaver.agents.llm.generation.hf_engine import LibraryEngine
 from palaver.agents.llm.generation.multi_lora import Adapters, SequentialAdapters
 from palaver.agents.llm.generation.requests import Generator
 from palaver.agents.llm.model.chat_template import Renderer
-from palaver.agents.llm.model.inference_copy import Twin
+from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import PalaverWarning, PolicyError
 
@@ -36,15 +36,15 @@ def make_generator(
     """
     if adapters is None:
         dtype = torch.bfloat16 if options.dtype == "bf16" else torch.float32
-        return _select_engine(Twin(model, dtype), renderer, options, name, None)
-    inference_copy = Twin(model, next(model.parameters()).dtype)
+        return _select_engine(InferenceCopy(model, dtype), renderer, options, name, None)
+    inference_copy = InferenceCopy(model, next(model.parameters()).dtype)
     if DenseDecoder.supports(model, adapted=True) or adapters.mixes():
         return _select_engine(inference_copy, renderer, options, name, adapters)
     return SequentialAdapters(_select_engine(inference_copy, renderer, options, name, None), adapters)
 
 
 def _select_engine(
-    inference_copy: Twin, renderer: Renderer, options: ModelOptions, name: str, adapters: Adapters | None
+    inference_copy: InferenceCopy, renderer: Renderer, options: ModelOptions, name: str, adapters: Adapters | None
 ) -> Generator:
     """Build an engine; with `adapters`, the rows of its batches may use different ones."""
     end_ids = frozenset(renderer.end_tokens() | _configured_end_ids(inference_copy.master))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 
-class Twin:
+class InferenceCopy:
     """The model itself in its own dtype, a copy in another.
 
     The copy is made at the first use, and `refresh` renews it.

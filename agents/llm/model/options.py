@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Literal, get_args, get_type_hints
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ModelOptions:
             allowed = get_args(hints[field.name])
             value = getattr(self, field.name)
             if allowed and value not in allowed:
-                raise ConfigError(f"{field.name} cannot be {value!r}.{nearest(str(value), allowed)}")
+                raise ConfigError(f"{field.name} cannot be {value!r}.{did_you_mean(str(value), allowed)}")
         if self.max_prompt_tokens < 1:
             raise ConfigError(f"max_prompt_tokens must be 1 or more, got {self.max_prompt_tokens}")
 

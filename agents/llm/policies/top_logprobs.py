@@ -40,9 +40,9 @@ def top_logprobs(
         PolicyError: k is out of range, or a completion has no prompt ids: its policy has no tokens.
     """
     if not 1 <= k <= MOST:
-        raise PolicyError(f"from 1 to {MOST} of the likeliest tokens can be told at a place, not {k}")
+        raise PolicyError(f"top log-probs are of 1 to {MOST} tokens at each position, not {k}")
     if not all(completion.prompt_ids for completion in completions):
-        raise PolicyError("the likeliest tokens are told of what a model of transformers said, not of plain text")
+        raise PolicyError("top log-probs need completions of a model of transformers, not plain text")
     spelt = _Spelling(policy.tokenizer)
     result: list[tuple[dict[str, float], ...]] = []
     with policy.active() as model, evaluating(model), torch.inference_mode():

@@ -1,6 +1,6 @@
 """Answers to one prompt in one sequence: the prompt is computed once for all of them.
 
-    [prompt | answer 1 | answer 2 | ... ]     positions of every answer go on from the prompt's end
+    [prompt | answer 1 | answer 2 | ... ]     positions of every answer continue from the prompt's end
 
 A mask lets an answer see the prompt and itself and none of its siblings, so that hidden states are those of separate
 sequences up to rounding. With G answers of T tokens to a prompt of P tokens it replaces G(P + T) tokens by P + GT.

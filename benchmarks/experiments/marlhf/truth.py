@@ -130,7 +130,7 @@ def _episodes(path: Path) -> list[Episode]:
     episodes = [Episode.from_dict(json.loads(text)) for text in path.read_text(encoding="utf-8").splitlines()]
     scored = [episode for episode in episodes if episode.scored]
     if not scored or any(OWN not in turn.metrics for episode in scored for turn in episode.turns):
-        raise CheckpointError(f"{str(path)!r} does not tell the environment's own reward; was it trained on rm:FOLDER?")
+        raise CheckpointError(f"{str(path)!r} does not hold the environment's own reward; was it trained on rm:FOLDER?")
     return scored
 
 

@@ -1,7 +1,7 @@
 """Plan of a laboratory: every algorithm in every game with several seeds, each an ordinary run.
 
 A laboratory is a recipe with a section `lab`. Its other sections are those of a run and hold for all cells; `settings`
-of an algorithm and `variants` of a game go on top, then the overrides of the command line.
+of an algorithm and `variants` of a game are applied to it, then the overrides of the command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from yaml import YAMLError
 import palaver
 from palaver.benchmarks.comparison.tuned import refuse
 from palaver.benchmarks.experiments.matrix_games.recipe import FILE, NAME, read, shipped
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.matrix.games import BUILT_IN
 from palaver.envs.matrix.solve import expected_return
@@ -106,7 +106,7 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> MatrixGamesPlan:
 
     Args:
         recipe: see `palaver.benchmarks.experiments.matrix_games.recipe.is_lab`.
-        overrides: `key=value`; those of `lab.` choose cells, all others go on top of every cell.
+        overrides: `key=value`; those of `lab.` choose cells, all others are applied to every cell.
 
     Raises:
         ConfigError: YAML, keys or values that do not fit, or an unknown game or algorithm.
@@ -209,7 +209,7 @@ def _chosen(key: str, wanted: str | Sequence[str], known: Mapping[str, Any]) -> 
 def _refuse_unknown(key: str, names: Sequence[str] | Mapping[str, Any], known: Mapping[str, Any]) -> None:
     for name in names:
         if name not in known:
-            raise ConfigError(f"lab.{key}: there is no {name!r}.{nearest(name, known)}")
+            raise ConfigError(f"lab.{key}: there is no {name!r}.{did_you_mean(name, known)}")
 
 
 def _lab(values: Settings) -> LabConfig:
@@ -219,7 +219,7 @@ def _lab(values: Settings) -> LabConfig:
         first = error.errors()[0]
         key = str(first["loc"][0])
         if first["type"] == "extra_forbidden":
-            raise ConfigError(f"unknown key 'lab.{key}'.{nearest(key, LabConfig.model_fields)}") from error
+            raise ConfigError(f"unknown key 'lab.{key}'.{did_you_mean(key, LabConfig.model_fields)}") from error
         raise ConfigError(f"lab.{key}: {first['msg'].lower()}, got {first.get('input')!r:.80}") from error
 
 

@@ -34,9 +34,9 @@ class ReasoningPlan(Section):
 
     env: str = Field(description="id of the environment")
     keywords: dict[str, Any] = Field({}, description="of all rows; the held-out tasks among them")
-    model: str = Field("tiny", description="what fills the seats of a team that was not trained")
+    model: str = Field("tiny", description="model of the agents of a team that was not trained")
     max_tokens: int = Field(256, ge=1, description="of an answer")
-    beside: str = Field(description="the row that the others are compared with")
+    baseline: str = Field(description="the row that the others are compared with")
     rows: tuple[TableLine, ...] = Field(min_length=1, description="lines")
     overrides: tuple[str, ...] = Field((), description="settings on top of every recipe")
 
@@ -53,7 +53,7 @@ class ReasoningPlan(Section):
     @model_validator(mode="after")
     def _compared(self) -> Self:
         names = [row.name for row in self.rows]
-        for where, name in (("beside", self.beside), *(("after", row.after) for row in self.rows if row.after)):
+        for where, name in (("baseline", self.baseline), *(("after", row.after) for row in self.rows if row.after)):
             if name not in names:
                 raise ValueError(f"{where} names {name!r}, which is no row")
         return self

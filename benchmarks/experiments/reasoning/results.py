@@ -45,7 +45,7 @@ class Results:
     """A table as far as it got.
 
     Attributes:
-        beside: the row that the others are compared with.
+        baseline: the row that the others are compared with.
         rows: names of all rows in order.
         after: row -> the row of the same team before training.
         tasks: (T,) the problems.
@@ -53,7 +53,7 @@ class Results:
         provenance: of the newest cells.
     """
 
-    beside: str
+    baseline: str
     rows: tuple[str, ...]
     after: Mapping[str, str]
     tasks: tuple[str, ...]
@@ -66,7 +66,8 @@ class Results:
 
     def save(self, folder: Path) -> Path:
         """Write `results.json` and return its path."""
-        values = asdict(self) | {"cells": [asdict(cell) for cell in self.cells]}
+        values = {"beside": self.baseline} | asdict(self) | {"cells": [asdict(cell) for cell in self.cells]}
+        del values["baseline"]  # its key in the file is `beside`
         lines = json.dumps(values, indent=1).replace("\n    ", " ").replace("\n   ]", " ]")  # a line for each list
         path = folder / RESULTS
         replace_text(path, lines + "\n")

@@ -129,7 +129,7 @@ def _play(
     done = {(cell.row, cell.seed, cell.digest): cell for cell in known}
     names = tuple(row.name for row in plan.rows)
     after = {row.name: row.after for row in plan.rows if row.after}
-    results = Results(plan.beside, names, after, tasks, (), provenance)
+    results = Results(plan.baseline, names, after, tasks, (), provenance)
     for seed in work.seeds:
         for row in plan.rows:
             if (row.recipe, seed) in failed:

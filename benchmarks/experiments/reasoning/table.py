@@ -18,7 +18,7 @@ COLUMNS = (
     "right, sampled",
     "right, greedy",
     "learnt",
-    "beside",
+    "difference",
     "tokens trained on",
     "tokens a problem",
     "CPU s",
@@ -64,7 +64,7 @@ def _line(name: str, cells: Sequence[TeamSeedResult], results: Results) -> Line:
         share(cells, "sampled", results.tasks),
         share(cells, "greedy", results.tasks),
         difference(cells, results.of(results.after.get(name, "")), results.tasks),
-        difference(cells, results.of(results.beside), results.tasks) if name != results.beside else None,
+        difference(cells, results.of(results.baseline), results.tasks) if name != results.baseline else None,
         fmean(cell.training_tokens for cell in cells),
         fmean(cell.tokens for cell in cells),
         fmean(cell.cpu_s for cell in cells),
@@ -122,6 +122,6 @@ def caption(results: Results) -> str:
     return (
         f"Share of {len(results.tasks)} held-out problems that the team's answer gets right, mean over {len(seeds)} "
         f"seed{'s' * (len(seeds) > 1)}, with 95 % intervals over seeds and problems. Learnt: sampled, less that of the "
-        f"same team before training; beside: less that of {results.beside}. Tokens a problem are those of all seats "
+        f"same team before training; difference: less that of {results.baseline}. Tokens a problem are of all agents "
         "and turns, sampled."
     )

@@ -27,7 +27,7 @@ from palaver.utils.provenance import provenance, version
 from palaver.utils.workers import wait_or_kill
 
 OURS = "palaver"
-MISSING = "poke-env is not installed, so that nothing is beside ours; run: pip install 'palaver[poke-env]'"
+MISSING = "poke-env is not installed, so only Palaver is measured; run: pip install 'palaver[poke-env]'"
 PATIENCE = 180.0  # seconds beyond those of the measurement
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from palaver.benchmarks.performance.training.order import report_of
 from palaver.benchmarks.performance.training.settings import ModelShape
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 
 ONE = "one"  # the reference: an environment with one agent, which trains a full model
 KINDS = (ONE, "separate", "shared", "lora", "heterogeneous")
@@ -36,7 +36,7 @@ def size(name: str) -> ModelShape:
         ConfigError: there is none.
     """
     if name not in SIZES:
-        raise ConfigError(f"there is no size {name!r}.{nearest(name, SIZES)}")
+        raise ConfigError(f"there is no size {name!r}.{did_you_mean(name, SIZES)}")
     return SIZES[name]
 
 

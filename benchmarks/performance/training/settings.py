@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 
 GROUP = 4
 AGENTS = ("short", "long")
@@ -75,5 +75,5 @@ def setting(name: str) -> ModelShape:
         ConfigError: there is none.
     """
     if name not in SETTINGS:
-        raise ConfigError(f"there is no setting {name!r}.{nearest(name, SETTINGS)}")
+        raise ConfigError(f"there is no setting {name!r}.{did_you_mean(name, SETTINGS)}")
     return SETTINGS[name]

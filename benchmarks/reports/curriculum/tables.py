@@ -47,7 +47,7 @@ def _outcome(report: CurriculumReport, verdict: StageAttempt) -> str:
     if verdict.passed:
         return "passed" if verdict.checks else "none"
     goes_on = report.state.promoted.get(verdict.stage)
-    return "not passed, goes on" if goes_on and goes_on.student == verdict.student else "not passed"
+    return "not passed, promoted" if goes_on and goes_on.student == verdict.student else "not passed"
 
 
 def checks(report: CurriculumReport) -> Table:

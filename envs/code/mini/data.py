@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palaver.core import TaskError, nearest
+from palaver.core import TaskError, did_you_mean
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.code.mini.family import AGGREGATES, FILTERS, MAPS, Combination
 from palaver.envs.code.problems import CodeProblem, Problems
@@ -33,7 +33,7 @@ def _problem(task: Task, source: str | Path) -> CodeProblem:
     for field, pieces in _PARTS.items():
         if task[field] not in pieces:
             location = one_line(f"{source}, task {task.id!r}")
-            raise TaskError(f"{location}: there is no {field} {task[field]!r:.40}.{nearest(task[field], pieces)}")
+            raise TaskError(f"{location}: there is no {field} {task[field]!r:.40}.{did_you_mean(task[field], pieces)}")
     combination = Combination(task["filter"], task["map"], task["aggregate"])
     tests = combination.tests()
     total = len(check_tests(tests, ENTRY_POINT))

@@ -54,7 +54,7 @@ order. The last 60 are held out: the texts that the tiny model imitates have non
 `sample[:324]`. A file needs `filter`, `map` and `aggregate`, names of the family's parts; `task_id` names a task.
 
 `scripted:reference` always takes the helper for a test, `scripted:strangers` draw a convention each time,
-`scripted:lazy` is silent. The tiny model imitates strangers.
+`scripted:lazy` is silent. The tiny model imitates `strangers`.
 
 ## Version history
 

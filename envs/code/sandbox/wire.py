@@ -238,7 +238,7 @@ def send(
     Args:
         channel: where to write.
         value: a plain value.
-        most: the largest frame, in bytes; 0: any.
+        max_bytes: the largest frame; 0: any size.
         describe: as for `encode`.
         wait: is called when the other side has not read for as long as the kernel waits, and raises to give up.
 
@@ -273,7 +273,7 @@ def receive(
 
     Args:
         channel: where to read.
-        most: the largest frame, in bytes; 0: any.
+        max_bytes: the largest frame; 0: any size.
         make: makes the records; None: there are none.
         wait: is called when nothing has come for as long as the kernel waits, and raises to give up.
         check: is called between the pieces of a frame, and raises to give up.

@@ -1,7 +1,7 @@
 """Small sums and stories made from a seed, solved by a team: the maths of the tiny model.
 
 The same workflows, rewards and reading of answers as [gsm8k-v0](gsm8k-v0.md), about problems that are made here: a
-number is changed by one to three others, told as a story or bare. A single solver who errs now and then gains from
+number is changed by one to three others, in a story or a bare sum. A single solver who errs now and then gains from
 voting and from looking at what others answer, so a team has something to learn.
 
 ## Observation

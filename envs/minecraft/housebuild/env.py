@@ -153,7 +153,7 @@ class HouseBuildEnv(BuildingEnv):
         num_turns: turns of an episode.
         feedback: the mode of feedback after a turn.
         limit: how many cells, commands or rectangles a feedback lists.
-        persistent: True if a turn goes on with the world of the turn before.
+        persistent: True if a turn continues with the world of the turn before.
         reward: `published` counts every cell as planned, air included; `iou` for blocks alone.
         difficulty: of generated houses, `easy`, `medium` or `hard`; None is `medium`.
         limited: True limits the builders' material.
@@ -225,7 +225,7 @@ class HouseBuildEnv(BuildingEnv):
         return super().initial_observations(task)
 
     def prompt(self, index: int) -> str:
-        """Seat, plan, limits and spiders."""
+        """Agent, plan, limits and spiders."""
         brief = prompts.Brief(index, self.shares, self.num_turns, self.persistent, self._limits[index], self._spiders)
         return prompts.opening(self.plans[self.task.id], brief)
 

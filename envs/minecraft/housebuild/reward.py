@@ -20,10 +20,10 @@ def components(difference: Difference, cells: int, penalty: float, reward_config
     `match` = m / cells, m the cells as planned; `iou` = the blocks as planned over those of either world.
 
     Args:
-        found: how the world differs from the plan.
+        difference: of the world from the plan.
         cells: of the world.
         penalty: of the spiders.
-        paid: which of the two.
+        reward_config: the keyword `reward`, which selects the component.
 
     Returns:
         The component, and `spiders`, 0 or less.

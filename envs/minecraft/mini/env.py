@@ -1,4 +1,4 @@
-"""Strangers build one small house together, and must come to agree on who builds what.
+"""Agents build one small house together and must agree on the lines that each builds.
 
 A house is eight boxes: a floor, walls around a door, a roof. Every agent sees all eight lines of the plan, and a line
 is the command that builds its box. But no agent may write all of them, and none sees the others' lines: boxes built
@@ -56,7 +56,7 @@ names a task.
 
 `scripted:reference` takes every second line (with n builders, every n-th), which the limits allow; `scripted:strangers`
 take any 1 to 4 lines, `scripted:twins` the first that are allowed, both the same, and `scripted:lazy` is silent. The
-tiny model imitates strangers.
+tiny model imitates `strangers`.
 
 ## Version history
 

@@ -118,7 +118,7 @@ class StrBuildEnv(BuildingEnv):
         num_turns: turns of an episode.
         feedback: the mode of feedback after a turn.
         limit: how many cells a feedback lists.
-        persistent: True if a turn goes on with the world of the turn before.
+        persistent: True if a turn continues with the world of the turn before.
         difficulty: of generated words, `easy`, `medium` or `hard`; None is `medium`.
         palettes: the blocks of each builder; None is the published ones.
         spacing: empty columns between letters.
@@ -167,7 +167,7 @@ class StrBuildEnv(BuildingEnv):
         )
 
     def prompt(self, index: int) -> str:
-        """Seat, word, cells and blocks."""
+        """Agent, word, cells and blocks."""
         word = self.task["string"].strip().upper()
         agent_palette = self.palettes[index]
         return prompts.opening(word, self.target, index, self.shares, agent_palette, self.num_turns, self.persistent)

@@ -56,7 +56,7 @@ def measure(built: Cells, palette: Palette, difference: Difference, palettes: Se
     Args:
         built: the world.
         palette: of its codes.
-        found: how it differs from the target, any block for any other.
+        difference: from the target, any block for any other.
         palettes: of each builder.
     """
     looks = {look: index for index, look in enumerate(dict.fromkeys(map(texture, palette)), start=1)}

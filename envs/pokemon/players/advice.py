@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from palaver.core import PolicyError, nearest
+from palaver.core import PolicyError, did_you_mean
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.players.registry import HEURISTICS
 from palaver.envs.pokemon.players.search import advised
@@ -30,7 +30,9 @@ def check(name: str) -> None:
         PolicyError: it gives no advice.
     """
     if name not in ADVISERS:
-        raise PolicyError(f"{name!r:.40} gives no advice; a heuristic or {SEARCH} does.{nearest(name[:40], ADVISERS)}")
+        raise PolicyError(
+            f"{name!r:.40} gives no advice; a heuristic or {SEARCH} does.{did_you_mean(name[:40], ADVISERS)}"
+        )
 
 
 def adviser(name: str, env: PokemonEnv, agent: str, seed: int) -> Ask:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from palaver.core import PolicyError, nearest
+from palaver.core import PolicyError, did_you_mean
 from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.players import expert, simple
@@ -34,7 +34,7 @@ def player(name: str, env: TextEnv, agent: str, seed: int) -> Choose:
         PolicyError: no such heuristic, or another environment.
     """
     if name not in HEURISTICS:
-        raise PolicyError(f"there is no heuristic {name!r:.40}.{nearest(name[:40], HEURISTICS)}")
+        raise PolicyError(f"there is no heuristic {name!r:.40}.{did_you_mean(name[:40], HEURISTICS)}")
     if not isinstance(env, PokemonEnv):
         raise PolicyError(f"{name} plays pokemon-v1 only")
     rule, draw = HEURISTICS[name], random.Random(seed)

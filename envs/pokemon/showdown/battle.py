@@ -56,7 +56,7 @@ class Battle:
         winner: `p1`, `p2`, or empty: a tie, or not over.
         refused: side -> why the simulator refused its last choice; that side chooses again, and may have learned
             something by it (that it is trapped, say). The other side's choice is kept.
-        lost: reason why the battle cannot go on; empty while it can.
+        lost: reason why the battle cannot continue; empty while it can.
     """
 
     def __init__(self, pool: BattlePool, worker: BattleWorker, id: int, setup: Setup) -> None:

@@ -10,7 +10,7 @@ class ShowdownError(PalaverError):
 
 
 class BattleLostError(ShowdownError, EpisodeLostError):
-    """A battle that cannot go on.
+    """A battle that cannot continue.
 
     Its process crashed, hung or was killed, or the simulator failed in it.
     """

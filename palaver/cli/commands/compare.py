@@ -30,8 +30,8 @@ HELP = """Compare finished runs: a table and learning curves.
 
 [cyan]palaver compare runs --keep docs/runs/comparison[/cyan]  [dim]# copies the kilobytes that this needs[/dim]
 
-Runs of one algorithm are repeats that differ in their seed. Environments that pay differently are compared as shares of
-the most that each can pay; runs that were evaluated on different tasks are refused.
+Runs of one algorithm are repeats that differ in their seed. Environments with different rewards are compared as shares
+of the maximum of each; runs that were evaluated on different tasks are refused.
 """
 
 

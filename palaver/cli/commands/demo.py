@@ -73,7 +73,7 @@ def demo(
     for job in ([writing_job] if first_act else []) + (code_jobs if second_act else []):
         train.check(job)  # of all jobs, so that a mistake shows before the first run
     background_job = code_jobs[1] if second_act and usable_cores() > 1 else None  # on another core
-    with in_background(background_job, folder / "beside.log") as background_run:
+    with in_background(background_job, folder / "second-seed.log") as background_run:
         if first_act:
             _print_title("First act: two authors write one introduction")
             _exit_if_interrupted(train.run(writing_job, train.finish), writing_job)

@@ -59,7 +59,7 @@ def evaluate(
     samples: Annotated[int, typer.Option(min=1, help="Episodes per task.")] = 1,
     seed: options.Seed = EVAL_SEED,
     tasks: Annotated[str | None, typer.Option(help="sample, a file, or hf:NAME:SPLIT; a slice may follow.")] = None,
-    focal: Annotated[str, typer.Option(help="Agents whose own return is measured, with commas between.")] = "",
+    focal: Annotated[str, typer.Option(help="Agents whose own return is measured, separated by commas.")] = "",
     greedy: options.Greedy = False,
     temperature: options.Temperature = None,
     max_tokens: options.MaxTokens = None,

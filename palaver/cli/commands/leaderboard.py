@@ -25,7 +25,7 @@ HELP = """Write the leaderboard from result rows, or measure them.
 
 [cyan]palaver leaderboard --measure --only arxiv-v0 --only arxiv-strangers-v2[/cyan]
 
-A row without a seed, an interval or a commit, or whose episodes say something else than it does, is refused.
+A row without a seed, an interval or a commit, or whose episodes contradict it, is refused.
 """
 ROWS, TABLE = Path("docs/leaderboard/rows"), "LEADERBOARD.md"
 

@@ -82,8 +82,8 @@ def show(result: RescoreResult) -> None:
             [
                 ("difference", f"{result.difference:+.3f} {interval(result.low, result.high)}"),
                 ("other reward", episodes(result.changed)),
-                ("other observations", f"{episodes(result.told)}, with answers to the recorded observations"),
-                ("end otherwise", episodes(result.ended)),
+                ("other observations", f"{episodes(result.reobserved)}, with answers to the recorded observations"),
+                ("other end", episodes(result.ended)),
                 *([("not scored", f"{episodes(result.unscored)}, left out")] if result.unscored else []),
             ]
         )

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.cli.output import console, count, errors, facts, note, print_error, say, table
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from palaver.trainers.trajectories.index import TrajectoryEntry
@@ -105,7 +105,9 @@ def _entry_index(reader: Reader, battle: str, side: str) -> int:
             raise ConfigError(f"there are {len(names)} battles, so there is no number {battle}; the first is 0")
         indices = [n for n, entry in enumerate(reader.entries) if entry.battle == names[int(battle)]]
     if not indices:
-        raise ConfigError(f"there is no battle {battle!r}.{nearest(battle, [e.battle for e in reader.entries[:1000]])}")
+        raise ConfigError(
+            f"there is no battle {battle!r}.{did_you_mean(battle, [e.battle for e in reader.entries[:1000]])}"
+        )
     sides = {reader.entries[n].side: n for n in indices}
     if side and side not in sides:
         raise ConfigError(f"that battle has no side {side!r}; it has {' and '.join(sides)}")
@@ -137,7 +139,7 @@ def _battle(reader: Reader, n: int) -> None:
     for decision in record.decisions:
         if decision.text:
             say("", decision.text)
-        requested = "" if decision.requested == decision.executed else f"  (said {decision.requested!r})"
+        requested = "" if decision.requested == decision.executed else f"  (requested {decision.requested!r})"
         reward = f"  reward {decision.reward:+g}" if decision.reward else ""
         say(
             f"turn {decision.turn}: {decision.executed or 'not known'}, "

@@ -68,7 +68,7 @@ A peer library runs in its own Python, alternating with ours; see docs/benchmark
 """
 TEAMS = """Memory and step time of each kind of team on the same work, next to one agent that trains a whole model.
 
-[bold]Kinds[/bold]: one (the yardstick), separate, shared, lora, heterogeneous.
+[bold]Kinds[/bold]: one (the baseline), separate, shared, lora, heterogeneous.
 
 [bold]Sizes[/bold]: 0.1M, 25M, 80M, 145M, and Qwen3-0.6B for a GPU. Weights are random; nothing is downloaded.
 
@@ -156,12 +156,12 @@ def teams(
     agents: Annotated[int, typer.Option(min=2, help="N.")] = 4,
     group: Annotated[int, typer.Option(min=1, help="G, answers per prompt and agent.")] = 4,
     prompts: Annotated[int, typer.Option(min=1, help="Prompts a step.")] = 1,
-    tokens: Annotated[int, typer.Option(min=0, help="Most sampled per answer; 0: the size's own number.")] = 0,
+    tokens: Annotated[int, typer.Option(min=0, help="Maximum tokens per answer; 0: the default of the size.")] = 0,
     steps: Annotated[int, typer.Option(min=1, help="Counted steps, after one that is not.")] = 3,
     repeats: Annotated[int, typer.Option(min=1, help="Processes of each kind, in turns.")] = 1,
     rank: Annotated[int, typer.Option(min=1, help="Of adapters.")] = 16,
     algorithm: Annotated[str, typer.Option(help="Its name; with a critic that one counts too.")] = "magrpo",
-    kl: Annotated[float, typer.Option(min=0, help="Weight of a pull to the start; above 0 its copies count too.")] = 0,
+    kl: Annotated[float, typer.Option(min=0, help="Weight of the KL penalty; above 0 references count too.")] = 0,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as JSON too.")] = None,
@@ -224,7 +224,7 @@ def pokemon(
         endure(long, as_json=as_json, out=out, log=say)
         return
     if out is not None:
-        raise ConfigError("--out writes the report of --endurance; for the other, say: --json > FILE")
+        raise ConfigError("--out writes the report of --endurance; for the other use: --json > FILE")
     plan = PokemonBenchmarkConfig(
         tuple(dict.fromkeys(format or ("gen1ou", "gen9ou"))),
         seconds,

@@ -45,7 +45,7 @@ def clone(
     epochs: Annotated[int, typer.Option(help="As many trajectories as there are, each time.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of weights, order and feature dropout.")] = 0,
     start: Annotated[Path | None, typer.Option(help="A net or a run to begin with.")] = None,
-    player: Annotated[str, typer.Option(help="Learn from these players only, with commas between.")] = "",
+    player: Annotated[str, typer.Option(help="Learn from these players only, separated by commas.")] = "",
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other setting.")] = None,
 ) -> None:
     """Train by behaviour cloning on battles."""
@@ -85,7 +85,7 @@ def _source(text: str, players: list[str]) -> Source:
     chosen = reader.select(player=players)
     if not len(chosen):
         known = sorted({entry.player for entry in reader.entries})
-        raise ConfigError(f"no one called {', '.join(players)} plays in {folder!r}; there are: {', '.join(known)}")
+        raise ConfigError(f"no player named {', '.join(players)} is in {folder!r}; there are: {', '.join(known)}")
     return chosen, share
 
 

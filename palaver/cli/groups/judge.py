@@ -31,7 +31,7 @@ HELP = """Audit a judge, or query it.
 
 [bold]Examples[/bold]
 
-[cyan]palaver judge audit scripted:slot-biased[/cyan]  [dim]# a judge with a known fault, on sums made from a seed[/dim]
+[cyan]palaver judge audit scripted:slot-biased[/cyan]  [dim]# a judge with a known fault, on generated sums[/dim]
 
 [cyan]palaver judge audit judge:openai:MODEL --data LLMBar__Natural.json -n 50[/cyan]
 
@@ -70,7 +70,7 @@ def audit(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/audit-TIME")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and write no page unless --out says so.")
+        bool, typer.Option("--json", help="Print JSON, and write no page unless --out is given.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the number of queries and stop.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="End with 1 if a fault is found.")] = False,

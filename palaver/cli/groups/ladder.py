@@ -13,7 +13,7 @@ from palaver.core import Sampling
 
 HELP = """Play on a Pokémon Showdown server, through poke-env.
 
-Without --server one is started for the time. An opponent is a player of poke-env, another of ours, or
+Without --server a server runs as long as the command. An opponent is a player of poke-env, another of ours, or
 [bold]anyone[/bold]: every challenger of our player on a running server, also people in a browser.
 
 [bold]Examples[/bold]
@@ -46,7 +46,7 @@ def ladder(
     teams: Annotated[str, typer.Option(help="Team set of both players.")] = "sample",
     server: Annotated[str, typer.Option(metavar="ADDRESS", help="Of a running server. [one of our own]")] = "",
     name: Annotated[str, typer.Option(help="Of our player on the server.")] = "palaver",
-    seed: Annotated[int, typer.Option(help="Of choices and team draws; the server throws its own dice.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of choices and team draws; the server has its own random numbers.")] = 0,
     temperature: options.Temperature = None,
     max_tokens: options.MaxTokens = None,
     greedy: options.Greedy = False,

@@ -10,7 +10,7 @@ import typer
 
 from palaver.cli.output import note, say
 
-HELP = """Install or remove the simulator of the Pokémon environments.
+HELP = """Install the simulator of the Pokémon environments, or serve it.
 
 [cyan]palaver showdown install[/cyan]
 

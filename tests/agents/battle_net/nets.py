@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from palaver.agents.battle_net.files import NetConfig, fresh
+from palaver.agents.battle_net.files import NetConfig, untrained
 from palaver.agents.battle_net.shape import HEADING, Layout, NetSize, Vocabulary
 
 MON, FIELD, HIT = 3, 2, 2  # numbers of a Pokémon, of the field, of a move of the active one
@@ -27,7 +27,7 @@ PLAN = NetConfig("gen1ou", SMALL, layout(), WORDS)
 
 def net(seed=0, **changes):
     """In evaluation mode."""
-    return fresh(NetConfig(**{**vars(PLAN), **changes}), seed).eval()
+    return untrained(NetConfig(**{**vars(PLAN), **changes}), seed).eval()
 
 
 def turns(B, S, seed=0):

@@ -34,7 +34,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again():
     (verdict,) = asked.score([case("good")])
     assert (verdict.score, verdict.failure) == (1.0, "")
     assert verdict.cost == Cost(30, 6, 1.5, 3), "failed attempts cost, too"
-    first, second, third = asked._sit().asker.chat.asked
+    first, second, third = asked._load().asker.chat.asked
     assert second.conversation[1].content.startswith(first.conversation[1].content)
     assert "Your last answer could not be used (unparseable)." in second.conversation[1].content
     assert "rather not" not in second.conversation[1].content
@@ -45,7 +45,7 @@ def test_it_is_asked_three_times_and_then_unscored():
     asked = judge(flaky(99))
     (verdict,) = asked.score([case("good")])
     assert (verdict.score, verdict.failure) == (None, "unparseable: no JSON object")
-    assert verdict.cost.calls == len(asked._sit().asker.chat.asked) == 3
+    assert verdict.cost.calls == len(asked._load().asker.chat.asked) == 3
 
 
 @pytest.mark.parametrize("failure", ["transport: gone", "timeout", "rate limit", "refusal: no", "budget: spent"])
@@ -53,7 +53,7 @@ def test_what_the_chat_could_not_answer_is_not_asked_again(failure):
     asked = judge(lambda *_: Answer("", failure=failure, cost=Cost(calls=1)))
     (verdict,) = asked.score([case("good")])
     assert (verdict.score, verdict.failure) == (None, failure)
-    assert len(asked._sit().asker.chat.asked) == 1
+    assert len(asked._load().asker.chat.asked) == 1
 
 
 def test_one_failure_costs_nobody_else_his_verdict():
@@ -69,7 +69,7 @@ def test_equal_questions_are_put_once():
     verdicts = asked.score([case("good"), case("good"), case("poor"), case("good")])
     assert [verdict.score for verdict in verdicts] == [1.0, 1.0, 0.0, 1.0]
     assert [verdict.cost.calls for verdict in verdicts] == [1, 0, 1, 0]
-    assert [q.conversation[1].content.count("good") for q in asked._sit().asker.chat.asked] == [1, 0], "in order"
+    assert [q.conversation[1].content.count("good") for q in asked._load().asker.chat.asked] == [1, 0], "in order"
 
 
 def test_the_limit_of_calls_is_held_before_the_call():
@@ -78,7 +78,7 @@ def test_the_limit_of_calls_is_held_before_the_call():
     assert [verdict.score for verdict in verdicts] == [1.0, 0.0, None]
     assert verdicts[2].failure == "budget: 2 calls were allowed and are spent"
     assert [verdict.failure[:6] for verdict in asked.score([case("new")])] == ["budget"]
-    assert len(asked._sit().asker.chat.asked) == 2
+    assert len(asked._load().asker.chat.asked) == 2
 
 
 def test_answers_are_kept_and_failures_are_not(tmp_path):
@@ -96,10 +96,10 @@ def test_answers_are_kept_and_failures_are_not(tmp_path):
     failing.score([case("good")])
     again = judge(cache=cache, seed=5)
     again.score([case("good")])
-    assert len(again._sit().asker.chat.asked) == 1, "what could not be read was not kept"
+    assert len(again._load().asker.chat.asked) == 1, "what could not be read was not kept"
     down = judge(lambda *_: Answer("", failure="transport: gone"), cache=cache, seed=6)
     down.score([case("good")])
-    assert len(cache.get([key(down._sit().asker.chat, q, 0) for q in down._sit().asker.chat.asked])) == 0
+    assert len(cache.get([key(down._load().asker.chat, q, 0) for q in down._load().asker.chat.asked])) == 0
 
 
 def test_a_kept_second_attempt_is_found_only_after_the_first(tmp_path):

@@ -31,7 +31,7 @@ def test_pointwise_pays_the_weighted_mean():
 def test_the_schema_asks_for_the_reason_before_the_choice():
     asked = judge()
     asked.score([case("good")])
-    schema = asked._sit().asker.chat.asked[0].schema
+    schema = asked._load().asker.chat.asked[0].schema
     assert list(schema["properties"]) == ["clear", "short"]
     assert list(schema["properties"]["clear"]["properties"]) == ["reason", "choice"]
     assert schema["properties"]["clear"]["properties"]["choice"]["enum"] == ["no", "partly", "yes"]
@@ -68,7 +68,7 @@ def test_weighted_scores_come_from_probabilities():
 def test_weighted_asks_a_question_a_criterion_for_log_probabilities():
     asked = judge(lambda *_: "3", mode="weighted", asks=1)
     (verdict,) = asked.score([case("good")])
-    questions = asked._sit().asker.chat.asked
+    questions = asked._load().asker.chat.asked
     assert [question.top_logprobs for question in questions] == [20, 20]
     assert verdict.failure == "unparseable: the model tells no log-probabilities; use mode=pointwise"
     assert verdict.cost.calls == 2
@@ -79,7 +79,7 @@ def test_listwise_matches_by_id_whatever_the_order():
     asked = judge(mode="listwise")
     verdicts = asked.score([case(text, "g") for text in texts] + [case("fair", "other")])
     assert [verdict.score for verdict in verdicts] == [1.0, 0.0, 0.5, 1.0, 0.0, 0.5]
-    questions = asked._sit().asker.chat.asked
+    questions = asked._load().asker.chat.asked
     assert len(questions) == 2, "one a group"
     assert [verdict.cost.calls for verdict in verdicts] == [1, 0, 0, 0, 0, 1]
 
@@ -88,7 +88,7 @@ def test_listwise_shuffles_with_its_seed():
     def shown(**spec):
         asked = judge(mode="listwise", **spec)
         asked.score([case(f"text {n}", "g") for n in range(8)])
-        return list(answers(asked._sit().asker.chat.asked[0].conversation).values())
+        return list(answers(asked._load().asker.chat.asked[0].conversation).values())
 
     orders = [shown(seed=seed) for seed in range(20)]
     assert shown(seed=3) == orders[3]
@@ -103,14 +103,14 @@ def test_listwise_shows_equal_answers_once():
     asked = judge(mode="listwise")
     verdicts = asked.score([case("good", "g"), case("poor", "g"), case("good", "g")])
     assert [verdict.score for verdict in verdicts] == [1.0, 0.0, 1.0]
-    assert len(answers(asked._sit().asker.chat.asked[0].conversation)) == 2
+    assert len(answers(asked._load().asker.chat.asked[0].conversation)) == 2
 
 
 def test_a_group_too_large_is_refused_before_anything_is_asked():
     asked = judge(mode="listwise")
     with pytest.raises(ConfigError, match=r"8 at most, and a group has 9 .* algorithm\.group_size=8 or less"):
         asked.score([case("x", "small"), *(case(f"text {n}", "g") for n in range(9))])
-    assert asked._sit().asker.chat.asked == []
+    assert asked._load().asker.chat.asked == []
 
 
 def test_a_failed_list_leaves_its_whole_group_unscored():
@@ -128,7 +128,7 @@ def test_pairs_are_shown_in_both_orders():
     assert (worse.first, worse.orders) == (0.0, (0.0, 0.0))
     assert (tie.first, tie.orders) == (0.5, (0.5, 0.5))
     assert better.cost == Cost(20, 4, 1.0, 2)
-    assert len(asked._sit().asker.chat.asked) == 6
+    assert len(asked._load().asker.chat.asked) == 6
 
 
 @pytest.mark.parametrize("slot", ["first", "second"])
@@ -160,7 +160,7 @@ def test_pairwise_pays_the_mean_over_the_others():
 def test_those_told_different_things_are_shown_what_each_was_told():
     asked = judge(mode="listwise")
     asked.score([case("good", "g", told="one"), case("poor", "g", told="two")])
-    told = blocks(asked._sit().asker.chat.asked[0].conversation)["told"]
+    told = blocks(asked._load().asker.chat.asked[0].conversation)["told"]
     assert sorted(told) == [('agent="a of A"', "one"), ('agent="a of B"', "two")] or sorted(told) == [
         ('agent="a of A"', "two"), ('agent="a of B"', "one"),
     ]  # fmt: skip

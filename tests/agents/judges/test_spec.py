@@ -45,7 +45,7 @@ def test_a_file_is_a_whole_judge_and_options_come_on_top(tmp_path):
         {"model": FAIR, "rubric": "r.yaml", "own": "gate", "gate": 0.5, "weight": 2, "when": "last", "failures": 0.1},
     )
     judge = make_judge(f"judge:{path}?weight=3")
-    assert judge.placing == RewardPlacement("gate", 3.0, 0.5, "last")
+    assert judge.placement == RewardPlacement("gate", 3.0, 0.5, "last")
     assert judge.failure_limit == 0.1
     assert [verdict.score for verdict in judge.score([case("good")])] == [1.0]
 
@@ -57,13 +57,13 @@ def test_criteria_may_stand_in_the_file_itself(tmp_path):
 
 def test_an_ensemble_from_a_file(tmp_path):
     members = [{"model": FAIR, "rubric": TWO}, f"{FAIR}?seed=1"]
-    path = write(tmp_path / "e.yml", {"members": members, "holdout": {"model": FAIR, "seed": 9}, "own": "beside"})
+    path = write(tmp_path / "e.yml", {"members": members, "holdout": {"model": FAIR, "seed": 9}, "own": "added"})
     spec = read_spec(path)
     assert isinstance(spec, EnsembleSpec)
     assert [member.seed for member in spec.members] == [0, 1]
     made = make_reward(f"judge:{path}")
     assert isinstance(made, Ensemble)
-    assert (made.name, made.placing.own, made.holdout.spec.seed) == (f"judge:{path}", "beside", 9)
+    assert (made.name, made.placement.own, made.holdout.spec.seed) == (f"judge:{path}", "added", 9)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_members_of_one_model_share_it(tmp_path):
     path = write(tmp_path / "e.yaml", {"members": [FAIR, f"{FAIR}?seed=1"], "holdout": f"{FAIR}?seed=2"})
     made = make_judge(path)
     made.ready()
-    assert len({id(judge._sit().asker.chat) for judge in (*made.members, made.holdout)}) == 1
+    assert len({id(judge._load().asker.chat) for judge in (*made.members, made.holdout)}) == 1
 
 
 def test_the_fingerprint_changes_with_what_scores_depend_on():

@@ -84,7 +84,7 @@ def test_where_there_must_be_one(monkeypatch: pytest.MonkeyPatch, url: str) -> N
 @pytest.mark.parametrize("key", ["sk two", "sk\nInjected: header", "schlüssel"])
 def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(PolicyError, match="set it anew") as raised:
+    with pytest.raises(PolicyError, match="set it again") as raised:
         SecretKey("OPENAI_API_KEY")
     assert key[:4] not in str(raised.value)
 

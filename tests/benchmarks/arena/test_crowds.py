@@ -28,7 +28,7 @@ def student(tmp_path_factory):
     """An untrained net of a few weights."""
     folder = tmp_path_factory.mktemp("student")
     plan = files.NetConfig("gen1ou", NetSize(8, 16, 16, 1, 2, 4), layout(), vocabulary("gen1ou"))
-    files.save(folder / "net", plan, files.fresh(plan, 0))
+    files.save(folder / "net", plan, files.untrained(plan, 0))
     return folder
 
 

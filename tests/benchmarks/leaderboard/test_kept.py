@@ -48,4 +48,4 @@ def test_environments_still_pay_what_they_paid(entry, request):
         request.getfixturevalue("pool")
     found = rescore.source(FOLDER / "rows" / f"{entry.what}--reference.json")
     result, _ = rescore.rescore(found, found.keywords)
-    assert (result.changed, result.told, result.ended, result.unscored) == (0, 0, 0, 0)
+    assert (result.changed, result.reobserved, result.ended, result.unscored) == (0, 0, 0, 0)

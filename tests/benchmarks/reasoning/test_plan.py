@@ -10,7 +10,7 @@ from palaver.core import ConfigError
 OWN = """
 env: maths-mini-v0
 keywords: {tasks: "sample[:6]"}
-beside: alone
+baseline: alone
 rows:
   - {name: alone, play: {workflow: parallel, agents: 1}}
   - {name: taught, recipe: maths-vote-ttrl}
@@ -30,7 +30,7 @@ def own(tmp_path):
 
 def test_the_shipped_table():
     plan = read("maths")
-    assert plan.beside == "one agent + GRPO"
+    assert plan.baseline == "one agent + GRPO"
     needed = trainings(plan, (0, 1))
     assert [each.seed for each in needed] == [0] * len(plan.recipes) + [1] * len(plan.recipes)
     assert {each.config.seed for each in needed} == {0, 1}
@@ -59,7 +59,7 @@ def test_overrides_hold_for_every_recipe(own):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("beside: alone", "beside: nobody", "no row"),
+        ("baseline: alone", "baseline: nobody", "no row"),
         ("name: taught", "name: alone", "same name"),
         ("name: taught", "name: taught, after: nobody", "after names 'nobody'"),
         ("{name: alone, play: {workflow: parallel, agents: 1}}", "{name: alone}", "needs a recipe"),

@@ -17,7 +17,7 @@ SCRIPTED = """
 env: maths-mini-v0
 keywords: {tasks: "sample[:6]"}
 model: scripted:muddler
-beside: alone
+baseline: alone
 rows:
   - {name: alone, play: {workflow: parallel, agents: 1}}
   - {name: vote, play: {workflow: vote, agents: 3}}
@@ -26,7 +26,7 @@ TRAINED = """
 env: maths-mini-v0
 keywords: {tasks: "sample[:4]"}
 max_tokens: 8
-beside: taught
+baseline: taught
 rows:
   - {name: taught, recipe: maths-single}
   - {name: debating, recipe: maths-single, play: {workflow: debate}}

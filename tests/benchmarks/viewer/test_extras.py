@@ -112,7 +112,7 @@ def test_an_environment_that_has_changed_is_soon_left_alone(dicing, tmp_path, mo
     (tmp_path / "e.jsonl").write_text("".join(json.dumps(record) + "\n" for _ in range(30)))
     notes = collect(tmp_path / "e.jsonl", Choices())["notes"]
     assert notes == [
-        "no pictures of t0: the environment dice_v0 no longer pays what was recorded for task 't0', turn 1"
+        "no pictures of t0: the environment dice_v0 no longer gives the recorded reward for task 't0', turn 1"
     ]
     assert len(tried) == extras.FAILED
 

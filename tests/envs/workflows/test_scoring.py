@@ -101,7 +101,7 @@ def test_copies_do_not_share_the_inner_environment():
 
 
 def test_an_environment_that_pays_nothing_has_no_share():
-    with pytest.raises(ConfigError, match="pays at most"):
+    with pytest.raises(ConfigError, match="has a maximum return of"):
         EnvScorer("arxiv-v0", "sample[:1]", {"weights": dict.fromkeys(WEIGHTS, 0.0)}, workflow("discussion"))
 
 

@@ -279,7 +279,7 @@ def test_writing_with_a_discussion_is_scored_together():
     ("keywords", "told"),
     [
         ({"env": "echo-v0"}, "end after one turn"),
-        ({"env": "build-mini-v0", "workflow": "verify", "keywords": {"agents": 2}}, "the environment one seat"),
+        ({"env": "build-mini-v0", "workflow": "verify", "keywords": {"agents": 2}}, "the environment one agent"),
         ({"env": "nothing-v0"}, "no environment"),
     ],
 )

@@ -10,7 +10,7 @@ import torch
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import losses
 from palaver.trainers.behaviour_cloning.config import BCConfig
-from palaver.trainers.behaviour_cloning.hide import feature_dropout
+from palaver.trainers.behaviour_cloning.feature_dropout import feature_dropout
 from palaver.trainers.behaviour_cloning.report import judge
 from palaver.trainers.behaviour_cloning.students import StudentOutputs
 

@@ -1,4 +1,4 @@
-"""Hiding words, so that a net does not lean on any one of them."""
+"""Feature dropout: words of observations are replaced by `unknown` in training."""
 
 from __future__ import annotations
 
