@@ -57,7 +57,7 @@ def clone(
     start: Path | None = None,
     report: Report = lambda _step, _steps, _numbers: None,
 ) -> Path:
-    """Train a student on battles; the folder of what it has become. Goes on where an interrupted call stopped.
+    """Train a student on battles, or resume it; returns the folder of the result.
 
     Args:
         config: how.
