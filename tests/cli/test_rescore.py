@@ -43,7 +43,7 @@ def test_episodes_without_a_row(palaver):
     ran = palaver("rescore", "e.jsonl", "--set", "gated=false", "--out", "new.jsonl")
     assert ran.code == 0
     assert "other observations   0 episodes" in ran.out
-    assert ran.err.startswith("neither a row nor a run tells the keywords of these episodes")
+    assert ran.err.startswith("there is neither a row nor a run with the keywords of these episodes")
     lines = Path("new.jsonl").read_text(encoding="utf-8").splitlines()
     assert sum(Episode.from_dict(json.loads(line)).team_return() for line in lines) > 0
 
@@ -54,7 +54,7 @@ def test_episodes_without_a_row(palaver):
         (["none.jsonl"], "cannot read the episodes 'none.jsonl'"),
         (["e.jsonl", "--set", "gate=false"], "has no keyword 'gate'"),
         (["e.jsonl", "--set", "gated"], "write key=value"),
-        (["e.jsonl", "--row", "rows"], "--row needs episodes with a row beside them"),
+        (["e.jsonl", "--row", "rows"], "--row needs episodes with a row in the same folder"),
         (["e.jsonl", "--env", "arxiv-v0"], "the episodes are of tldr_v0, not of arxiv_v0"),
         (["e.jsonl", "--out", "no/such.jsonl"], "there is no folder 'no'"),
     ],
