@@ -23,7 +23,7 @@ from palaver.envs.code.coophumaneval import CoopHumanEvalEnv
 from palaver.envs.code.humaneval import HumanEvalEnv
 from palaver.envs.code.problems import problem, solution_of
 from palaver.envs.code.reference import reference
-from palaver.envs.code.sandbox import Report, SandboxPool
+from palaver.envs.code.sandbox import DEFAULT, Limits, Report, SandboxPool
 from palaver.text import one_line
 from palaver.utils.provenance import provenance
 
@@ -109,17 +109,18 @@ def own_solutions(source: str) -> tuple[list[SandboxJob], dict[str, str], list[s
     return [job for job in kept_jobs if job.program], left_out, [job.task for job in kept_jobs if not job.program]
 
 
-def tally(source: str, workers: int) -> dict[str, Any]:
+def tally(source: str, workers: int, limits: Limits = DEFAULT) -> dict[str, Any]:
     """Score every solution of a data set once, and return the counts as plain data.
 
     Args:
         source: as for `own_solutions`.
         workers: programs scored at the same time.
+        limits: of each program.
     """
     jobs, left_out, without = own_solutions(source)
 
     def score(job: SandboxJob) -> Report:
-        return pool.score(job.program, job.tests, job.entry_point, prompt=job.prompt)
+        return pool.score(job.program, job.tests, job.entry_point, prompt=job.prompt, limits=limits)
 
     began = time.perf_counter()
     with SandboxPool(workers) as pool, ThreadPoolExecutor(workers) as threads:

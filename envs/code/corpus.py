@@ -1,4 +1,4 @@
-"""Imitation texts for cooperative code: programmers who know the problems, cooperating badly.
+"""Imitation texts for cooperative code: programmers who cooperate badly.
 
 Half of the answers are right; the others are a helper that does nothing or a wrapper of it, or break off. The kind is
 drawn without regard to the other agent or to the feedback of the last turn, so that a team has something to learn.

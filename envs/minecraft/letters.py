@@ -47,7 +47,7 @@ def ansi(target: Cells, built: Cells, palette: Palette, owner: Cells, shape_only
 
 
 def letters(palette: Palette) -> list[str]:
-    """Letter of each block: a free initial of a word of its name, else any free letter, else `?`.
+    """Letter of each block: an unused initial of a word of its name, else any letter, else `?`.
 
     >>> letters(("white_concrete", "stone_stairs", "stone_bricks"))
     ['w', 's', 'b']

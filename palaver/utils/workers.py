@@ -1,4 +1,4 @@
-"""Parts of pools of worker processes: bounded waits, closing on exit, one object per process."""
+"""Parts of worker pools: bounded waits, closing on exit, one object per process."""
 
 from __future__ import annotations
 

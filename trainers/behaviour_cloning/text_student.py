@@ -30,7 +30,7 @@ class TextDecision:
 
 
 class TextStudent:
-    """A causal language model. The text of an action is scored by the sum of its tokens' log-probabilities.
+    """A causal language model; the score of an action is the log-probability of its text.
 
     Args:
         model: of transformers.

@@ -57,7 +57,7 @@ def clone(
     start: Path | None = None,
     report: Report = lambda _step, _steps, _numbers: None,
 ) -> Path:
-    """Train a student on battles; returns its folder. Resumes an interrupted call.
+    """Train a student on battles, or resume it; returns the folder of the result.
 
     Args:
         config: how.

@@ -1,4 +1,4 @@
-"""Ablation of a curriculum: one key with several values at equal compute, compared by ratings."""
+"""Ablation of a curriculum: several values of one key at equal compute, rated in one arena."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EQUAL = {"repeats": 0, "otherwise": "continue", "gate": {}, "guard": None}  # a 
 
 @dataclass(frozen=True)
 class Variant:
-    """A value of the varied key: its last student, the cost, and the ratings in the common arena."""
+    """A value of the varied key: its last student, cost, and ratings in the common arena."""
 
     value: str
     student: str
@@ -52,7 +52,7 @@ class Ablation:
 
     @property
     def spread(self) -> float:
-        """Relative excess of the largest number of training decisions over the smallest, due to whole trajectories."""
+        """Relative excess of the most training decisions over the fewest; trajectories stay whole."""
         counts = [variant.decisions for variant in self.variants]
         return max(counts) / max(1, min(counts)) - 1
 
@@ -124,7 +124,7 @@ def ablate(
     progress: CurriculumProgress | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Ablation:
-    """Run every variant, then rate all last students against the opponents and each other in one arena.
+    """Run every variant, then rate all last students and the opponents in one arena.
 
     The same call resumes after a kill. Identical battles of two variants are played once, as they share a store.
 

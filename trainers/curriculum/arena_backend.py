@@ -1,4 +1,4 @@
-"""Default curriculum backend: plays battles in the arena, recorded from both sides, and trains by behaviour cloning."""
+"""Default curriculum backend: plays recorded battles in the arena, trains by cloning."""
 
 from __future__ import annotations
 
@@ -168,8 +168,9 @@ def config_of(job: TrainingJob) -> BCConfig:
 
 
 def read(source: BattleData) -> Reader:
-    """Read a source, in an order that does not depend on playing speed. Players whose decisions are not imitated still
-    train the value head by their results.
+    """Read a source, in an order that does not depend on playing speed.
+
+    Players whose decisions are not imitated still train the value head by their results.
 
     Raises:
         CheckpointError: there are no battles in its folder.

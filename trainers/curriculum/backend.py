@@ -57,8 +57,9 @@ class TrainingJob:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """A trained network with the digest of its weights and its cost: optimiser steps, decisions seen in all of them,
-    seconds.
+    """A trained network with the digest of its weights.
+
+    Its cost is given in optimiser steps, decisions seen in all of them, and seconds.
     """
 
     net: Path
@@ -72,14 +73,16 @@ Tick = Callable[[str, int], None]  # (what was done, total)
 
 
 class Backend(Protocol):
-    """Backend that plays and trains. Both calls resume an earlier one with the same arguments that was stopped at any
-    moment, and repeat no finished work.
+    """Backend that plays and trains.
+
+    A call resumes an earlier one with the same arguments, interrupted at any moment, and repeats no finished work.
     """
 
     def play(self, order: BattleOrder, folder: Path, recorded: bool, tick: Tick) -> Sequence[GameResult]:
-        """Return the valid battles of the order, some of which may have been played before; `games.jsonl` in the folder
-        holds them, and if `recorded` the folder also holds the decisions of both sides. `tick` is called as each
-        ends, and at once for those that had ended.
+        """Play the battles of the order that were not played before; returns all valid ones.
+
+        `games.jsonl` in the folder holds them; if `recorded`, the folder also holds the decisions of both sides.
+        `tick` is called as each ends, and at once for those that had ended.
         """
 
     def train(self, job: TrainingJob, folder: Path, tick: Tick) -> TrainingResult:

@@ -76,8 +76,9 @@ def shares(weights: Sequence[float], floors: Sequence[float]) -> list[float]:
 
 
 def portions(total: int, parts: Sequence[float]) -> list[int]:
-    """Whole numbers that add up to `total`, as near to the shares as can be: the largest remainders get one more
-    (A. Hamilton's method of apportionment); of equal ones the first.
+    """Whole numbers nearest to the shares that add up to `total`.
+
+    The largest remainders get one more (A. Hamilton's method of apportionment); of equal ones the first.
 
     >>> portions(10, [0.55, 0.25, 0.2])
     [6, 2, 2]
@@ -91,7 +92,9 @@ def portions(total: int, parts: Sequence[float]) -> list[int]:
 
 
 def order(stage: Stage, players: Mapping[str, StagePlayer], seed: int) -> BattleOrder:
-    """Battles of one attempt, each match twice with sides swapped; pairs and team sets are evenly interleaved.
+    """Battles of one attempt, with each match played twice, sides swapped.
+
+    Pairs and team sets are evenly interleaved.
 
     Args:
         stage: of the curriculum.
@@ -128,7 +131,7 @@ def _advice(stage: Stage, players: Mapping[str, StagePlayer]) -> Advice | None:
 
 
 def field(ratings: Ratings, students: Mapping[str, str], seed: int) -> BattleOrder:
-    """Games of an arena of students, each against the earlier ones and the opponents, on all team sets.
+    """Games of an arena of students against each other and the opponents, on all team sets.
 
     Args:
         ratings: opponents and number of games.

@@ -24,11 +24,7 @@ Even = Annotated[int, Field(ge=2, multiple_of=2, description="every match is pla
 
 
 class Mix(Section):
-    """Shares of new, old and human decisions in the training data, independent of the folders' sizes.
-
-    new : old : human is s (1 - o) : s o : 1 - s with s = `synthetic` and o = `old`. The number of decisions of an
-    epoch does not depend on it: it is that of the stage's own battles.
-    """
+    """Shares of new, old and human decisions in the training data, whatever the folders' sizes."""
 
     synthetic: Share = Field(1.0, description="share of recorded battles; the rest is of people")
     old: Share = Field(0.0, description="share of the recorded ones that earlier stages have played")
@@ -146,7 +142,7 @@ class Stage(Section):
 
 
 class Ratings(Section):
-    """The arena in which all students so far and the opponents are rated at the end of each stage."""
+    """The arena that rates all students so far and the opponents at the end of each stage."""
 
     opponents: tuple[str, ...] = Field(HEURISTICS, min_length=1)
     anchor: str = Field("random@1", description="whose rating is fixed")

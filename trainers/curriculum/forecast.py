@@ -1,4 +1,4 @@
-"""Dry run of a curriculum before the work begins: finds mistakes early and estimates the time."""
+"""Forecast of a curriculum's cost from a short rehearsal, which also finds mistakes early."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ class Forecast:
 
 
 def rehearse(spec: Curriculum, backend: Backend) -> Forecast:
-    """Play matches of every player against the anchor, train a student on them for one epoch, and play matches of it,
-    also with each coach that gives advice.
+    """Measure playing and training in a short rehearsal.
+
+    Every player plays the anchor, a student is trained on these matches for one epoch and plays too, also with
+    each coach that gives advice.
 
     Raises:
         PalaverError: raised by playing or training.

@@ -93,7 +93,7 @@ def _by_match(games: Sequence[GameResult], teamset: str, player: str, opponents:
 
 
 def paired(differences: Sequence[float]) -> tuple[float, float | None]:
-    """Mean of paired differences and half the width of its 95 % interval, t s / √n; None for fewer than two.
+    """Mean of paired differences and half its 95 % interval, t s / √n; None for fewer than two.
 
     >>> mean, half = paired([1.0, 2.0, 3.0])
     >>> mean, round(half, 4)  # t is 4.3027 with two degrees of freedom

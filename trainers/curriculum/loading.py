@@ -28,7 +28,7 @@ def recipes() -> dict[str, str]:
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Curriculum:
-    """Load a shipped recipe, a YAML file, or a folder with one, with `key.sub=value` overrides; stages go by name.
+    """Load a recipe, a YAML file, or a folder with one, with `key.sub=value` overrides.
 
     Raises:
         ConfigError: no such recipe, bad YAML, a key or a value that does not fit, an impossible stage.
@@ -83,7 +83,7 @@ def dump(spec: Curriculum) -> str:
 
 
 def put(values: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key, as `mix.synthetic`, `stages.first.epochs` or `stages.0.epochs`, in place.
+    """Set a dotted key in place, as `mix.synthetic` or `stages.first.epochs`.
 
     A team set or a player may be in brackets: `stages.first.teams.[sample:train]`.
 
@@ -169,7 +169,7 @@ def _section(loc: Sequence[int | str]) -> type[BaseModel]:
 
 
 def _inner(annotation: Any) -> type[BaseModel] | None:
-    """The section within an annotation such as `tuple[Stage, ...]`, `Mix | None` or `dict[str, TeamShare]`."""
+    """Return the section within an annotation such as `tuple[Stage, ...]` or `Mix | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for argument in get_args(annotation) if (model := _inner(argument))), None)

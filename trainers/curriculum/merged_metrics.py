@@ -19,7 +19,7 @@ SENT = "wandb_told"  # number of lines sent to W&B
 def lines(
     folder: Path, verdicts: Sequence[StageAttempt], running: tuple[str, int] | None = None
 ) -> list[dict[str, Any]]:
-    """Metrics of the attempts in order, with steps counted from the previous attempt's last, each followed by ratings.
+    """Metrics of the attempts in order on one axis of steps, each followed by its ratings.
 
     Args:
         folder: of the curriculum.
@@ -47,8 +47,10 @@ def _attempt(folder: Path, stage: str, attempt: int, past: int) -> list[dict[str
 
 
 class MergedMetrics:
-    """Writer of the merged metrics. Lines are sent to W&B once; after a kill between sending and recording it, those of
-    one phase are sent twice, at the same steps.
+    """Writer of the merged metrics.
+
+    Lines are sent to W&B once; after a kill between sending and recording it, those of one phase are sent twice, at the
+    same steps.
     """
 
     def __init__(self, folder: Path, spec: Curriculum) -> None:

@@ -1,4 +1,4 @@
-"""Verdict of a finished attempt, written atomically. All other state is derived from the verdicts."""
+"""Verdicts of finished attempts, written atomically; all other state is derived from them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ STAGES, BATTLES, RATING, NET = "stages", "battles", "rating", "net"
 
 @dataclass(frozen=True)
 class GateCondition:
-    """One condition of a gate: threshold, value with its 95 % interval, and whether it passed. For a difference of
-    ratings the ends are the minimum and the maximum that the two intervals allow.
+    """One condition of a gate: threshold, value with its 95 % interval, and result.
+
+    For a difference of ratings the ends are the minimum and the maximum that the two intervals allow.
     """
 
     asks: str
@@ -139,5 +140,5 @@ def _place_of(teamset: str, rating: Rating) -> PlayerRating:
 
 
 def timeless(verdicts: Sequence[StageAttempt]) -> list[StageAttempt]:
-    """Return the verdicts without the seconds, the only part that may differ between a run and its repetition."""
+    """Return the verdicts without seconds, which alone may differ between repetitions of a run."""
     return [replace(verdict, seconds=(0.0, 0.0, 0.0)) for verdict in verdicts]

@@ -1,4 +1,4 @@
-"""Run a curriculum: attempts in sequence, each with playing, training and rating. The same call resumes after a kill.
+"""Run a curriculum: attempts in sequence, each with playing, training and rating.
 
 The state is derived from finished work alone: battles and games are lines in their files, the training has its own
 checkpoints, and the verdict of an attempt is written last and atomically. So there is no second record to disagree.
@@ -43,8 +43,9 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class CurriculumProgress:
-    """Progress callbacks: start of a phase with its name, its progress with its total, and every verdict with the state
-    after it.
+    """Progress callbacks: start of a phase, its progress and total, and every verdict.
+
+    A verdict comes with the state after it.
     """
 
     phase: Callable[[str], None] = _nothing
@@ -119,7 +120,7 @@ def _go(work: CurriculumRun) -> State:
 
 
 def settle(spec: Curriculum, folder: Path) -> None:
-    """Refuse a folder that holds another curriculum. Stages that have not begun may have been changed.
+    """Refuse a folder that holds another curriculum; stages to come may have been changed.
 
     Raises:
         ConfigError: a stage that has begun has other settings.
@@ -174,8 +175,9 @@ def _attempt(work: CurriculumRun, stage: Stage, attempt: int, curve: MergedMetri
 
 
 def _played(work: CurriculumRun, order: BattleOrder, folder: Path, stage: str) -> int:
-    """Number of valid battles of an attempt. It is fixed once all have been tried: a failed one is not played later, as
-    the data of a training that has begun must not change.
+    """Number of valid battles of an attempt, fixed once all have been tried.
+
+    A failed one is not played later, as the data of a training that has begun must not change.
     """
     count_path = folder / PLAYED
     if not count_path.is_file():

@@ -1,4 +1,4 @@
-"""State of a curriculum, derived from its verdicts; the next attempt follows from these and the recipe."""
+"""State of a curriculum, derived from its verdicts, and its next attempt."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class State:
                 self.promoted[stage.name] = self._best(stage.name)
 
     def _best(self, stage: str) -> StageAttempt:
-        """The attempt whose student has the highest rating in the last arena, in which all of them played."""
+        """The attempt with the highest rated student in the last arena, in which all of them played."""
         attempts = self.attempts(stage)
         last = attempts[-1]
         ratings = {rating.player: rating.elo for rating in last.places if rating.teamset == last.places[0].teamset}
@@ -131,8 +131,10 @@ class State:
         )
 
     def rating(self, student: str, named: Mapping[str, str]) -> BattleOrder:
-        """Games of the arena at the end of an attempt: this student and all earlier ones against each other and against
-        the opponents, on the ratings' team sets. It includes all games of earlier attempts.
+        """Games of the arena at the end of an attempt.
+
+        This student and all earlier ones play against each other and the opponents, on the ratings' team sets.
+        All games of earlier attempts are included.
         """
         students = [*(verdict.student for verdict in self.verdicts), student]
         return battles.field(self.spec.ratings, {name: named[name] for name in students}, self.spec.seed)
@@ -143,7 +145,10 @@ def _stage_player(verdict: StageAttempt, named: Mapping[str, str]) -> StagePlaye
 
 
 def _drawing(player: StagePlayer, temperature: float) -> StagePlayer:
-    """The same network at a temperature, under a separate name: the one without may play in the same stage."""
+    """The same network at a temperature, under a name of its own.
+
+    The one without temperature may play in the same stage.
+    """
     if not temperature:
         return player
     heat = f"{temperature:g}"
@@ -156,7 +161,10 @@ def source(verdict: StageAttempt, store: Path) -> BattleData:
 
 
 def _weighed(sources: list[tuple[BattleData, int]], share: float) -> tuple[BattleData, ...]:
-    """The sources with weights in proportion to their battles that add up to `share`; none where that is 0."""
+    """The sources with weights in proportion to their battles that add up to `share`.
+
+    Empty if `share` or the number of battles is 0.
+    """
     total = sum(played for _, played in sources)
     if not share or not total:
         return ()

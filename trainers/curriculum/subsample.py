@@ -1,4 +1,4 @@
-"""Subsampling of sources by their shares, so that mixes are compared at equal size and compute."""
+"""Subsampling of sources by their shares, to compare mixes at equal size and compute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palaver.trainers.trajectories.reader import Reader
 
 
 def sized(reader: Reader, taught: float, decisions: float, seed: int) -> Reader:
-    """Subsample a reader to about `decisions` decisions, of which about `taught` train the policy.
+    """Subsample a reader to about `decisions` decisions, about `taught` of them imitated.
 
     The others train the value only, see `TrajectoryEntry.taught`. The former determine what can be learnt from a
     source, all together its cost.

@@ -1,4 +1,4 @@
-"""Joint prompts: the observations and completions of all agents as one text, the input of a joint critic."""
+"""Joint prompts: observations and completions of all agents as one text, for joint critics."""
 
 from __future__ import annotations
 

@@ -74,7 +74,10 @@ def truncated_scores(
 
 
 def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`values.topk(k)` of (R, V), descending: of the blocks of V, only the k with the largest maxima can hold them."""
+    """`values.topk(k)` of (R, V), descending.
+
+    Of the blocks of V, only the k with the largest maxima can hold them.
+    """
     R, V = values.shape
     depth = 16 if V < 65536 else 32
     blocks = V // depth // 64 * 64  # block b holds the elements b, b + blocks, b + 2 blocks, ...
@@ -91,9 +94,10 @@ def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def nucleus_floor(weights: Tensor, top_p: float) -> Tensor:
-    """Smallest weight (R, 1) of the smallest leading set whose mass reaches top_p, from weights (R, k) that descend.
+    """Smallest weight (R, 1) of the nucleus of weights (R, k) in descending order.
 
-    The nucleus is every weight not below it: else the order in which equal ones are found would choose among them.
+    The nucleus is the smallest leading set whose mass reaches top_p, with all weights equal to its last one: their
+    order must not choose among them.
     """
     before = weights.cumsum(-1, dtype=torch.float64) - weights
     size = (before < top_p).sum(-1, keepdim=True).clamp_min_(1)

@@ -181,7 +181,7 @@ class Ability:
 
 
 def probe() -> tuple[Ability, ...]:
-    """Start a worker in each way of confinement, best first; the first that works is what `auto` takes."""
+    """Start a worker in each way of confinement, best first; `auto` takes the first that works."""
     return tuple(_try(mode) for mode in MODES)
 
 

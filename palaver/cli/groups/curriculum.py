@@ -104,7 +104,7 @@ def ablate(
     out: Annotated[Path, typer.Option(help="Folder; the same command resumes.")],
     pairs: Pairs = None,
 ) -> None:
-    """Run a curriculum with several values of one key, at equal size and compute; gates are left out."""
+    """Run a curriculum with several values of one key, at equal size and compute, without gates."""
     from palaver.benchmarks.reports.curriculum import ablation as sweep
     from palaver.trainers.curriculum import ablation
     from palaver.trainers.curriculum.arena_backend import ArenaBackend
@@ -164,7 +164,7 @@ def _show(tables: Sequence[Table]) -> None:
 
 
 def _plan(spec: Curriculum, forecast: Forecast | None) -> None:
-    """Print the plan: battles, rating games, and a rehearsal's estimate of decisions, steps and time."""
+    """Print the plan: battles and rating games, with estimated decisions, steps and time."""
     from palaver.trainers.curriculum.forecast import plan
 
     _show([plan(spec, forecast)])

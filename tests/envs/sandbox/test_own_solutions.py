@@ -8,12 +8,13 @@ import pytest
 
 import palaver
 from palaver.benchmarks.performance.sandbox import own_solutions, tally
-from palaver.envs.code.sandbox import SandboxError
+from palaver.envs.code.sandbox import Limits, SandboxError
 from tests.envs.sandbox.test_clock import busy
 
 DATA = Path("/work/shared/data")
 MBPP, HUMANEVAL = DATA / "mbpp/mbpp.jsonl", DATA / "humaneval/HumanEval.jsonl.gz"
 COOP = DATA / "coophumaneval/coophumaneval.json"
+AMPLE = Limits(seconds=20, total_seconds=60)  # one solution needs about the default of 2 s on a slow processor
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the public data sets are not on this machine")
 
 # a function called `check`; a module, and classes, that only the solution defines; types as arguments; a long search
@@ -31,7 +32,10 @@ def test_no_row_is_left_out(id, path, rows):
 
 def test_the_rows_that_could_not_be_scored(pools):
     jobs = [job for job in own_solutions(str(MBPP))[0] if job.task in HARD]
-    reports = {job.task: pools().score(job.program, job.tests, job.entry_point, prompt=job.prompt) for job in jobs}
+    reports = {
+        job.task: pools().score(job.program, job.tests, job.entry_point, prompt=job.prompt, limits=AMPLE)
+        for job in jobs
+    }
     assert {id: report.verdict for id, report in reports.items()} == dict.fromkeys(HARD, "pass")
     lazy = {
         job.task: pools().score(f"def {job.entry_point}(*_): return None", job.tests, job.entry_point).passed
@@ -57,7 +61,7 @@ def test_the_rows_are_played_without_the_solution_s_classes(pools):
 def test_every_solution_passes(path, rows, others):
     try:
         with busy(others):
-            found = tally(str(path), 2)
+            found = tally(str(path), 2, AMPLE)
     except SandboxError as error:
         pytest.skip(str(error))
     assert {name: found[name] for name in ("left_out", "scored_zeros", "unscored")} == {
