@@ -261,7 +261,7 @@ def test_one_name_or_a_name_for_each_seat(model):
     assert [policy.name for policy in team.values()] == ["random", "echo"]
     assert [policy.name for policy in parse_team("echo", spec, ["a", "b"], **known).values()] == ["echo", "echo"]
     for wrong in ("random,echo", "a=random,echo", "random,"):
-        with pytest.raises(PolicyError, match="seat=policy,seat=policy"):
+        with pytest.raises(PolicyError, match="AGENT=POLICY,AGENT=POLICY"):
             parse_team(wrong, spec, ["a", "b"], **known)
 
 
