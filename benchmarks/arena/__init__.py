@@ -1,1 +1,1 @@
-"""The arena: players against each other in a competitive environment, in paired games, with ratings and intervals."""
+"""Arena: paired games between players of a competitive environment, and their ratings."""

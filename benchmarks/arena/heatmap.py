@@ -1,4 +1,4 @@
-"""The heat-map of an arena: for each team set the scores of rows against columns, best first."""
+"""Heat-map of an arena: scores of rows against columns for each team set, best first."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 def write(standings: Standings, folder: Path) -> list[Path]:
-    """Write `arena.md`, `arena.csv`, `pairs.csv`, `arena.json` and `arena.png`; returns their paths.
+    """Write `arena.md`, `arena.csv`, `pairs.csv`, `arena.json`, `arena.png`; return the paths.
 
     Raises:
         ConfigError: the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Tournament from settings to tables: the work of `palaver arena` and `evaluate_against_all`."""
+"""Tournament from settings to tables, for `palaver arena` and `evaluate_against_all`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROBES = 12  # pairings that an estimate plays at most
 
 @dataclass(frozen=True)
 class TimeEstimate:
-    """Number of games to be played, their estimated seconds, and the number of `probed` games played for it."""
+    """Number of games to play, their estimated seconds, and games `probed` for the estimate."""
 
     games: int
     seconds: float
@@ -32,7 +32,9 @@ class TimeEstimate:
 
 
 def check(setting: TournamentConfig, anchor: str = "") -> str:
-    """Validate the setting before any work; returns the anchor, by default the first player but the agent.
+    """Validate the setting before any work and return the anchor.
+
+    The default anchor is the first player that is not the agent.
 
     Raises:
         ConfigError, TaskError: see `TournamentConfig.environment`; the anchor is no player.
@@ -48,7 +50,7 @@ def check(setting: TournamentConfig, anchor: str = "") -> str:
 
 
 def estimate(setting: TournamentConfig, done: Sequence[GameResult] = (), jobs: int = 1) -> TimeEstimate:
-    """Estimate the time of the missing games from those done, or else from one game of some pairings.
+    """Estimate the time of the missing games from those done, else from a game of some pairings.
 
     Loading is not counted, and two processes are taken to be twice as fast as one.
     """

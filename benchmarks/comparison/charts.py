@@ -1,4 +1,7 @@
-"""The figure of a comparison: training reward by samples and by seconds, one line and one band for each group."""
+"""Figure of a comparison: training reward by samples and by seconds.
+
+Each group has one line and one band.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ def draw(ax: Axes, lines: Sequence[Line], theme: Theme, x_label: str) -> Sequenc
 
 
 def name_beside(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: Theme) -> None:
-    """Label the lines to the right of the axes, at the heights of their ends, joined by hairlines."""
+    """Label the lines to the right of the axes, at the heights of their ends, with hairlines."""
     low, high = ax.get_ylim()
     heights = [(float(curve.mean[-1]) - low) / (high - low) for _, curve in lines]
     for index, height in enumerate(spread(heights, [[True] * len(lines)] * len(lines), GAP)):
@@ -127,7 +130,7 @@ def name_at_ends(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: T
 
 
 def spread(heights: Sequence[float], near: Sequence[Sequence[bool]], gap: float) -> list[float]:
-    """Move heights step by step until neighbours that are near each other are `gap` apart, order kept.
+    """Move heights step by step, in order, until close neighbours are `gap` apart.
 
     >>> [round(height, 2) for height in spread([0.5, 0.5, 0.9], [[True] * 3] * 3, 0.1)]
     [0.45, 0.55, 0.9]

@@ -1,4 +1,7 @@
-"""Export of finished runs: config, launch info and metrics of a comparison only, small enough to commit."""
+"""Export of finished runs: only the config, launch info and metrics that a comparison needs.
+
+The result is small enough to commit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Finished runs reduced to the data of a comparison; the same from a run folder and from its export."""
+"""Finished runs reduced to the data of a comparison.
+
+The data are the same from a run folder and from its export.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,9 @@ class Trial:
 
 
 def find(paths: Iterable[Path]) -> tuple[list[Trial], list[str]]:
-    """Find the runs at these paths: run folders, or folders of run folders, where unfinished runs are skipped.
+    """Find the runs at these paths: run folders, or folders of run folders.
+
+    Unfinished runs in a folder of run folders are skipped.
 
     Returns:
         The runs, each once, and a line for each that was left out.
@@ -109,7 +114,10 @@ def trial(run: RunFolder) -> Trial:
 
 
 def returns_by_task(run: RunFolder, point: EvaluationPoint) -> dict[str, float]:
-    """Map tasks to mean returns of an evaluation, from the metrics, else from its episodes; empty if in neither."""
+    """Map tasks to mean returns of an evaluation, from its metrics or else its episodes.
+
+    Empty if neither has them.
+    """
     returns = numbers(point.line.get("by_task"))
     if returns:
         return returns
@@ -118,7 +126,10 @@ def returns_by_task(run: RunFolder, point: EvaluationPoint) -> dict[str, float]:
 
 
 def _samples(run: RunFolder, lines: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Sampled completions up to each line; if not recorded, those trained on, each policy's once."""
+    """Sampled completions up to each line; if not recorded, the completions trained on.
+
+    With a shared policy the latter are counted once, not once per agent.
+    """
     shared = run.config is not None and run.config.team.kind == "shared"
     agents = run.agents[:1] if shared else run.agents
     total, totals = 0.0, []

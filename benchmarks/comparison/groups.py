@@ -1,4 +1,4 @@
-"""Comparison of finished runs: repeats of one setting form a group; groups need a common scale.
+"""Comparison of finished runs on a common scale; repeats of one setting form a group.
 
 `palaver compare` draws the result (`charts.py`) and prints it as a table.
 """
@@ -28,7 +28,10 @@ NOT_A_SETTING = ("seed", "out", "device", "threads", "log", "tuning")
 
 @dataclass(frozen=True)
 class RewardCurve:
-    """Training reward of a group, by update. All (P,) but for the last two, the lowest and the highest seed's."""
+    """Training reward of a group by update, as means over seeds of shape (P,).
+
+    `low` and `high`, also (P,), are the lowest and the highest seed's.
+    """
 
     samples: NDArray[np.float64]
     wall_s: NDArray[np.float64]
@@ -74,7 +77,7 @@ class RunGroup:
         return float(np.mean([trial.spent(key) for trial in self.trials]))
 
     def curve(self, window: int, shares: bool) -> RewardCurve:
-        """Mean over seeds of the moving mean of the training reward, at the steps that all seeds have.
+        """Mean over seeds of the moving mean of the training reward, at steps common to all seeds.
 
         Args:
             window: updates in the moving mean.

@@ -1,4 +1,7 @@
-"""Check of every command that makes a row: results on the seeds or tasks used for tuning are not reported."""
+"""Check that no result is reported on the seeds or tasks used for tuning.
+
+Every command that makes a row calls it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from palaver.trainers.config.run import RunConfig
 
 
 def complaint(config: RunConfig, evaluated: Collection[str] | None = None) -> str:
-    """Return the reason not to report a run, in one line; "" if it was tuned on other seeds and other tasks.
+    """Return the reason not to report a run, in one line.
+
+    The reason is "" if the run was tuned on other seeds and other tasks.
 
     Args:
         config: of the run.

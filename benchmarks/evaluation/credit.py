@@ -180,7 +180,7 @@ def variance_within(table: Batch) -> float:
 
 
 def mutual_information(pairs: Sequence[tuple[Hashable, Hashable]]) -> float:
-    """Plug-in estimate of the mutual information of two discrete variables, in nats; never below 0.
+    """Plug-in estimate of the mutual information of two discrete variables in nats, at least 0.
 
     >>> round(mutual_information([(0, 0), (1, 1)]), 4), mutual_information([(0, 0), (0, 1), (1, 0), (1, 1)])
     (0.6931, 0.0)
@@ -213,7 +213,7 @@ def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort,
 def _replayed(
     before: Branch, agent: str, texts: Sequence[Completion], team: SampledTeam, effort: Effort, index: int
 ) -> list[list[Branch]]:
-    """Final branches of the replays of each message; replay r of every message has the same seeds."""
+    """Final branches of the replays of each message; the seeds of replay r are equal for all."""
     names = [f"replay {index}.{r}" for _ in texts for r in range(effort.replays)]
     branches = [replace(before, env=before.env.fork(), seeds=name) for name in names]
     first = [{agent: text} for text in texts for _ in range(effort.replays)]
@@ -236,7 +236,10 @@ def _symbol(text: Completion) -> str:
 
 
 def _next(branch: Branch, agent: str, turn: int) -> tuple[tuple[str, str], ...]:
-    """Messages of the other agents in the first later turn in which one of them acts; empty if none does."""
+    """Messages of the other agents in the first later turn in which one of them acts.
+
+    Empty if none does.
+    """
     for later_turn in branch.turns[turn + 1 :]:
         if texts := tuple((name, _symbol(text)) for name, text in later_turn.completions.items() if name != agent):
             return texts

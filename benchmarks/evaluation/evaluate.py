@@ -67,8 +67,10 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class EvaluationOutcome:
-    """Result of an evaluation. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over
-    tasks; one task has none. `focal` is the same for the focal agents, where there are any.
+    """Result of an evaluation.
+
+    `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks; one task has no
+    interval. `focal` is the same for the focal agents, where there are any.
 
     `policies` maps agents to policies, for the team of a run with the step of its checkpoint, and `weights` to the
     fingerprint of a model's weights. `answers` counts illegal answers, of the focal agents where there are any.
@@ -119,9 +121,10 @@ class EvaluationOutcome:
 def as_trained(
     team: str, env: str, note: Callable[[str], None] = lambda _: None
 ) -> tuple[dict[str, Any], Sampling, dict[str, Sampling]]:
-    """Keywords, with held-out tasks, and sampling settings of a team of `run:FOLDER` that was trained on `env`.
+    """Return the keywords and sampling settings of a team of `run:FOLDER` trained on `env`.
 
-    The third value holds those of the agents of a heterogeneous team. Empty and the defaults for other teams.
+    The keywords include the held-out tasks. The third value holds the sampling settings of the agents of a
+    heterogeneous team. For other teams the keywords are empty and the settings are the defaults.
 
     A team of `recipe:NAME` is trained first if it does not exist yet; `note` is called with a message.
 
@@ -147,7 +150,9 @@ def _moved(folder: Path) -> dict[str, str]:
 def measure(
     setting: EvaluationConfig, note: Callable[[str], None] = lambda _: None
 ) -> tuple[EvaluationOutcome, list[Episode]]:
-    """Play the episodes and summarise them; `note` is called with warnings, as of a corrupt checkpoint.
+    """Play the episodes and summarise them.
+
+    `note` is called with warnings, such as a corrupt checkpoint.
 
     Every seating plays all tasks; the episodes are in the order of the seatings.
 
@@ -274,7 +279,7 @@ def to_row(result: EvaluationOutcome, episodes: list[Episode], label: str, folde
 
 
 def refuse_players_of_the_arena(team: str, env_spec: Spec) -> None:
-    """Refuse players of the arena only: battle nets, and players that need the environment itself.
+    """Refuse arena-only players: battle nets, and players that need the environment itself.
 
     Raises:
         ConfigError: the team names one.

@@ -1,4 +1,4 @@
-"""Fingerprint of a policy's weights, equal for two policies if and only if their weights are equal."""
+"""Fingerprint of a policy's weights: equal if and only if the weights are equal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from palaver.agents.base.policy import Policy
 
 
 def fingerprint(policy: Policy) -> str:
-    """First 16 hexadecimal digits of the SHA-256 of the trainable weights: shapes and fp32 values.
+    """First 16 hexadecimal digits of the SHA-256 of the trainable weights (shapes, fp32 values).
 
     For a LoRA policy those of the adapter; "" for a policy without weights, as a scripted or a remote one.
     """

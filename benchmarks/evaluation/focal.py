@@ -1,4 +1,4 @@
-"""Focal agents: members of a team evaluated among fixed partners or opponents, and their returns.
+"""Focal agents: team members evaluated among fixed partners or opponents, and their returns.
 
 As in Melting Pot (J. Leibo et al., "Scalable Evaluation of Multi-Agent Reinforcement Learning with Melting Pot",
 arXiv:2107.06857): the focal agents act among agents with fixed policies, and the score is the mean return of the focal
@@ -97,7 +97,7 @@ def refuse_rivals(env: TextEnv, env_spec: Spec, seatings: Sequence[FocalRound]) 
 def focal(
     played: Sequence[Sequence[Episode]], seatings: Sequence[FocalRound], silent: Sequence[Sequence[Episode]] = ()
 ) -> Focal:
-    """Return the score of the focal agents: their mean undiscounted return, or its gain over silence.
+    """Score of the focal agents: their mean undiscounted return, or its gain over silence.
 
     The seatings and samples of one task are averaged before the bootstrap over tasks.
 

@@ -1,4 +1,6 @@
-"""Rescoring of stored episodes: step the current environment, or one with other keywords, with the recorded texts.
+"""Rescoring of stored episodes by stepping an environment with the recorded texts.
+
+The environment is the current version, or one with other keywords.
 
 The result compares the rewards before and after. The completions are the recorded ones, so in an environment whose
 observations have changed they answer other prompts. Such episodes are counted, and the result names them.
@@ -49,7 +51,9 @@ class EpisodeSource:
 
 @dataclass(frozen=True)
 class RescoreResult:
-    """Change of the returns. `before` and `after` are mean team returns over the episodes scored in both.
+    """Change of the returns.
+
+    `before` and `after` are mean team returns over the episodes scored in both.
 
     Attributes:
         difference: mean over tasks of after - before, the samples of a task averaged first.
@@ -77,7 +81,7 @@ class RescoreResult:
 
 
 def source(path: Path, env: str = "") -> EpisodeSource:
-    """Read episodes with their row next to `NAME.jsonl.gz`, or the config of the run that holds them.
+    """Read episodes with the row next to `NAME.jsonl.gz` or the config of their run.
 
     Args:
         path: a JSON-lines file, packed or not, or a row's `NAME.json`.
@@ -182,7 +186,9 @@ def new_row(
     folder: Path,
     took: Mapping[str, float] = MappingProxyType({}),
 ) -> rows.EvaluationResult:
-    """Store a second scoring as a row with the first as its parent; `took` is the usage of its judge or reward model.
+    """Store a second scoring as a row with the first as its parent.
+
+    `took` is the usage of its judge or reward model.
 
     Raises:
         ConfigError: the episodes have no row of their own to take the rest from, or something cannot be written.
@@ -230,7 +236,7 @@ def new_row(
 
 
 def _max_return(old: rows.EvaluationResult, env: TextEnv) -> float | None:
-    """Upper bound of the return now; that of the row if the environment's instance declares none."""
+    """Upper bound of the return now; that of the row if the environment declares none."""
     return old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
 
 

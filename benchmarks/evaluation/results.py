@@ -1,4 +1,4 @@
-"""Result rows: one evaluation as a file that can be checked, compared and shown, next to its episodes.
+"""Result rows: one evaluation as a file to check, compare and show, next to its episodes.
 
 `NAME.json` is the row, `NAME.jsonl.gz` its episodes, one JSON object a line. A hash covers the team and all settings,
 so that two rows with the same hash are two measurements of the same quantity.
@@ -29,7 +29,7 @@ ROW, EPISODES = ".json", ".jsonl.gz"
 
 
 class EpisodeFile(Section):
-    """Episode file of a row: its name in the row's folder, the SHA-256 of its contents, and the number of episodes."""
+    """Episode file of a row: its name in the row's folder, SHA-256, and number of episodes."""
 
     file: str
     sha256: str
@@ -77,7 +77,9 @@ class Spent(Section):
 
 
 class EvaluationResult(Section):
-    """One evaluation. `mean`, `low`, `high` are of the team's return; `weights` are the fingerprints by agent.
+    """One evaluation.
+
+    `mean`, `low` and `high` are those of the team's return; `weights` are the fingerprints by agent.
 
     Attributes:
         label: its name in tables, as `reference`.

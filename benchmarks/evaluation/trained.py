@@ -1,4 +1,4 @@
-"""Teams trained by a recipe, `recipe:NAME+key=value`: trained once and cached by their config."""
+"""Teams of a recipe, `recipe:NAME+key=value`: trained once and cached by their config."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Note = Callable[[str], None]
 
 
 def resolved(team: str, note: Note) -> str:
-    """Return `team`, or for a recipe `run:FOLDER` of the finished run, which is trained first if missing.
+    """Return `team`, or for a recipe `run:FOLDER` of the finished run, trained first if missing.
 
     Raises:
         PalaverError: see `ensure`.
@@ -27,7 +27,7 @@ def resolved(team: str, note: Note) -> str:
 
 
 def home(made_by: str) -> Path:
-    """Cache folder of the run of `NAME+key=value+...`, named by a hash of all that the config sets.
+    """Cache folder of the run of `NAME+key=value+...`, named by a hash of its settings.
 
     Options at their default and the section `tuning` do not count, so that a new option moves no run.
 
@@ -41,7 +41,7 @@ def home(made_by: str) -> Path:
 
 
 def ensure(made_by: str, note: Note) -> Path:
-    """Return the folder of the finished run of `NAME+key=value+...`; trains or resumes it if it is not finished.
+    """Return the folder of the finished run of `NAME+key=value+...`; train or resume if needed.
 
     Training takes minutes, so `note` is called before it begins.
 

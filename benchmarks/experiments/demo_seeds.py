@@ -1,12 +1,12 @@
-"""Train the demo's recipes from many seeds: `python -m palaver.benchmarks.experiments.demo_seeds ACT --seeds 0-19 --out
-FILE`.
+"""Train the demo's recipes from many seeds.
+
+    python -m palaver.benchmarks.experiments.demo_seeds ACT --seeds 0-19 --out FILE
 
 One JSON line a run: held-out score before and after, CPU seconds, commit, instruction set, hash of the warm starts.
-Runs that are in the file already are skipped, so the command may be stopped and restarted, or run several times at
-once for different seeds. torch chooses its instruction set when it is loaded; variables choose another:
+Runs that are in the file already are skipped, so the command may be stopped and restarted, or run several times at once
+for different seeds. torch chooses its instruction set when it is loaded; variables choose another:
 
-    ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python -m palaver.benchmarks.experiments.demo_seeds coding --seeds
-    0-4 ...
+    ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python -m palaver.benchmarks.experiments.demo_seeds coding ...
 
 Without --seeds it prints the table of the act's lines in the file, as docs/demo.md has it.
 """
@@ -114,7 +114,10 @@ def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
 
 
 def instruction_set() -> dict[str, str]:
-    """Instruction sets of torch and oneDNN; the latter as set by the variable, since oneDNN does not report it."""
+    """Instruction sets of torch and oneDNN.
+
+    oneDNN does not report its own, so that one is as set by the environment variable.
+    """
     import os
 
     import torch

@@ -1,4 +1,7 @@
-"""Small game of two tabular policies with enumerable outcomes: exact gradients, and rollouts of any kind."""
+"""Small game of two tabular policies with enumerable outcomes.
+
+It gives exact gradients, and rollouts of any kind.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ class Tabular(nn.Module):
         self.logits = nn.Parameter(torch.tensor(logits, dtype=torch.float64))
 
     def forward(self, input_ids: Tensor, use_cache: bool, logits_to_keep: Tensor) -> Any:
-        """Logits at the kept positions; for an invalid context, as after padding, those of the first."""
+        """Logits at the kept positions; those of the first for an invalid context, as after padding."""
         del use_cache
         rows = [
             [self.row.get(tuple(ids[: index + 1]), 0) for index in logits_to_keep.tolist()]
@@ -161,7 +164,10 @@ class JointAction:
 def outcomes(
     game: EnumerableGame, models: Sequence[Tabular], config: RunConfig, random: np.random.Generator | None = None
 ) -> Iterator[tuple[list[JointAction], float]]:
-    """All outcomes of one task's rollout with their probabilities; with `random` a single sampled one of weight 1."""
+    """All outcomes of one task's rollout with their probabilities.
+
+    With `random` there is a single, sampled outcome of weight 1.
+    """
     a, temperature = config.algorithm, config.policy.temperature
     known: dict[tuple[int, Text], list[float]] = {}
 

@@ -1,4 +1,6 @@
-"""Bias of every policy-gradient estimator, by enumeration: `python -m palaver.benchmarks.experiments.estimators`.
+"""Bias of every policy-gradient estimator, by enumeration.
+
+    python -m palaver.benchmarks.experiments.estimators
 
 Two agents with tabular policies in float64 play a small game with random rewards (`enumeration.py`). The expectation
 of the gradient that the trainer computes is taken over all outcomes of the sampler, and compared with the exact
@@ -55,10 +57,13 @@ class Keep(torch.optim.SGD):
 
 
 class Alternatives(MovingBaseline):
-    """Moving baseline that starts every task equally: the tasks of a batch are alternative outcomes of one task."""
+    """Moving baseline that starts every task equally.
+
+    The tasks of a batch are alternative outcomes of one task.
+    """
 
     def follow(self, episodes: Sequence[EpisodeReturns]) -> tuple[list[dict[str, float]], dict[str, float]]:
-        """Baselines before each episode: those at the start, updated by the earlier episodes of its task only."""
+        """Baselines before each episode: the initial ones, updated by earlier episodes of its task."""
         baselines: list[dict[str, float]] = []
         for _, task in itertools.groupby(episodes, key=lambda episode: episode.task):
             baselines += super().follow(list(task))[0]
@@ -90,7 +95,7 @@ class GradientEstimate:
 
 
 def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig) -> tuple[Updater, list[Keep]]:
-    """Make an updater whose critics are the game's value function, and return it with its optimisers."""
+    """Make an updater with the game's value function as critics; return it with its optimisers."""
     row = chosen(config.algorithm)
     updaters: list[PolicyUpdater] = []
     optimizers: list[Keep] = []
@@ -133,7 +138,10 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
 
 
 def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorithm: Any) -> RunConfig:
-    """Config with groups of two, unscaled returns, one epoch, no gradient clipping; `level` is `critic.level`."""
+    """Config with groups of two, unscaled returns, one epoch and no gradient clipping.
+
+    `level` is `critic.level`.
+    """
     values = {
         "name": name,
         "group_size": 2,
@@ -160,7 +168,9 @@ def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorit
 def gradients(
     game: EnumerableGame, config: RunConfig, table: Batch, chance: Sequence[float], moved: Sequence[Tabular]
 ) -> list[Tensor]:
-    """Each agent's gradient from a table of many tasks, as the trainer computes it, task n with weight `chance[n]`.
+    """Each agent's gradient from a table of many tasks, as the trainer computes it.
+
+    Task n has the weight `chance[n]`.
 
     Args:
         game: gives the critics' values.
@@ -182,7 +192,7 @@ def gradients(
 
 
 def estimate(game: EnumerableGame, config: RunConfig, shift: float = 0.0) -> list[GradientEstimate]:
-    """Expectation of the trainer's gradient over all outcomes of a task, and the exact gradient, by agent.
+    """Expected gradient of the trainer over all outcomes of a task, and the exact one, by agent.
 
     With `shift` the samples are those of an older policy: every logit has moved since by up to as much.
     """
@@ -221,7 +231,10 @@ def _table(
 
 
 def sampled(game: EnumerableGame, config: RunConfig, batches: int, tasks: int, seed: int) -> list[Tensor]:
-    """(batches,) for each agent: projection of a sampled batch's gradient on the exact one, in units of the latter."""
+    """Projection of a sampled batch's gradient on the exact one, (batches,) for each agent.
+
+    The unit is the norm of the exact gradient.
+    """
     own_rewards = chosen(config.algorithm).credit is individual_reward
     models = [Tabular(game, agent) for agent in range(len(AGENTS))]
     goals = exact(game, models, config.policy.temperature, own_rewards)

@@ -1,4 +1,6 @@
-"""Make the tiny models that ship with Palaver: `python -m palaver.benchmarks.experiments.warm_starts [GENERATOR ...]`.
+"""Make the tiny models that ship with Palaver.
+
+    python -m palaver.benchmarks.experiments.warm_starts [GENERATOR ...]
 
 Each is trained from scratch, tested, and written to `agents/tiny/shipped/NAME-KEY`, where it replaces the one of an
 older key. Its `manifest.json` holds the hash of every file, one hash of all, the command and the commit.
@@ -25,7 +27,7 @@ COMMAND = "python -m palaver.benchmarks.experiments.warm_starts"
 
 
 def generators() -> list[str]:
-    """The `module:function` of every environment of this project that has texts for the tiny model, sorted."""
+    """The `module:function` of every environment here that has texts for the tiny model, sorted."""
     return sorted({generator for name in palaver.specs() if (generator := palaver.spec(name).demonstrations)})
 
 

@@ -1,1 +1,1 @@
-"""MARLHF: preferences between joint actions, a reward model of them, a team trained on it, and its evaluation."""
+"""MARLHF: preferences between joint actions, a reward model, and a team trained on it."""

@@ -1,4 +1,4 @@
-"""Figure of a run on a reward model: its score and the true reward over training, and the gap between them."""
+"""Figure of a run on a reward model: its score, the true reward, and the gap, over training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draw(result: Truth, title: str, path: Path) -> None:
 
 
 def _rewards(ax: Axes, result: Truth) -> None:
-    """Draw the training score, and at every evaluation the score and the true reward with its interval."""
+    """Draw the training score, and each evaluation's score and true reward with its interval."""
     steps, points = [record.step for record in result.steps], result.evaluations
     if steps:
         means = moving_mean([record.scaled for record in result.steps], window_of(len(steps)))

@@ -1,4 +1,6 @@
-"""Recipes that train a reward model, and their config. Free of torch, as every start of `palaver train` imports it.
+"""Recipes that train a reward model, and their config.
+
+Free of torch, as every start of `palaver train` imports this module.
 
 Such a recipe has a section `pairs`. Its section `team`, where there is one, is a training recipe of its own, which
 `base` may name: the team that is then trained on the reward model.
@@ -38,7 +40,7 @@ class MARLHFConfig(Section):
     out: str = Field("", description="the folder; empty: runs/RECIPE-TIME")
 
     def run(self, model: str = "") -> RunConfig | None:
-        """Return the config of the team's run with this reward model as its reward; None if no team is trained.
+        """Config of the team's run with this reward model as its reward; None if no team is trained.
 
         Raises:
             ConfigError: the section does not fit.
@@ -63,7 +65,10 @@ def recipes() -> dict[str, str]:
 
 
 def is_marlhf(recipe: str) -> bool:
-    """Return whether this is such a recipe: a shipped one, a YAML file with a section `pairs`, or a run's folder."""
+    """Return whether this is a MARLHF recipe.
+
+    It may be a shipped recipe, a YAML file with a section `pairs`, or a run's folder.
+    """
     return is_kind(recipe, recipes(), FILE, MARK, _layer)
 
 

@@ -1,4 +1,6 @@
-"""Steps of MARLHF in one folder; finished steps are skipped, so that the same command resumes after a kill.
+"""Steps of MARLHF in one folder.
+
+Finished steps are skipped, so that the same command resumes after an interruption.
 
 marlhf.yaml    the complete config
 pairs.jsonl    1. preferences between joint actions of the initial team

@@ -52,7 +52,7 @@ class TruthPoint:
 
 @dataclass(frozen=True, slots=True)
 class TruthStep:
-    """One step of training, on training tasks; means over its episodes, named as in `TruthPoint`."""
+    """One training step, on training tasks; means over its episodes, named as in `TruthPoint`."""
 
     step: int
     true: float

@@ -1,4 +1,6 @@
-"""Reproduction check of a laboratory: its cells against those of other seeds, by Welch's interval of the difference.
+"""Reproduction check of a laboratory: comparison of its cells with those of other seeds.
+
+The comparison uses Welch's interval of the difference.
 
 `python -m palaver.benchmarks.experiments.matrix_games.fresh docs/runs/lab/lab.json X/lab.json` prints the share of
 the cells whose 95 % interval of (fresh mean - printed mean) contains 0, and the other cells.

@@ -1,4 +1,4 @@
-"""Plan of a laboratory: every algorithm in every game with several seeds, each an ordinary run.
+"""Plan of a laboratory: every algorithm in every game with several seeds, each a normal run.
 
 A laboratory is a recipe with a section `lab`. Its other sections are those of a run and hold for all cells; `settings`
 of an algorithm and `variants` of a game are applied to it, then the overrides of the command line.

@@ -51,7 +51,7 @@ class TrainOrder:
 
 @dataclass(frozen=True)
 class TrainOutcome:
-    """StepResult of an order: wall and CPU seconds, loading included, and a one-line error, or ""."""
+    """Result of an order: wall and CPU seconds with loading, and a one-line error or ""."""
 
     wall_s: float
     cpu_s: float
@@ -161,7 +161,10 @@ def _leave_with_parent() -> None:
 
 
 def _train(order: TrainOrder) -> TrainOutcome:
-    """Train one run. User errors are returned; a defect ends this process, with its traceback in the log."""
+    """Train one run and return user errors.
+
+    A defect ends this process, with its traceback in the log.
+    """
     shutil.rmtree(order.folder, ignore_errors=True)
     order.folder.mkdir(parents=True)
     _write_to(order.folder / LOG)

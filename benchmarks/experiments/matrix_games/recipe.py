@@ -1,4 +1,4 @@
-"""Recipes that are laboratories. Free of torch, as every start of `palaver train` imports it."""
+"""Recipes of laboratories. Free of torch, as every start of `palaver train` imports it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ FILE = "lab.yaml"
 
 
 def is_lab(recipe: str) -> bool:
-    """Return whether this is a laboratory: the shipped one, a YAML file with a section `lab`, or its folder."""
+    """Return whether this is a laboratory.
+
+    It may be the shipped one, a YAML file with a section `lab`, or its folder.
+    """
     return is_kind(recipe, (NAME,), FILE, NAME, read)
 
 

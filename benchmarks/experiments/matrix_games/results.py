@@ -1,4 +1,4 @@
-"""Results of a laboratory: the return of every run, and their table next to each game's exact optimum."""
+"""Results of a laboratory: every run's return, in a table with each game's exact optimum."""
 
 from __future__ import annotations
 
@@ -140,7 +140,10 @@ class Lab:
 
 
 def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -> AlgorithmScore:
-    """Summarise returns as a cell of the table. Their reference range is from random play to the optimum."""
+    """Summarise returns as a cell of the table.
+
+    Their reference range is from random play to the optimum.
+    """
     if not values:
         return AlgorithmScore(None, None, None, 0, errors[0] if errors else "")
     mean, span = statistics.fmean(values), abs(column.optimum - column.random)

@@ -1,4 +1,7 @@
-"""Run a laboratory: worker processes train the unfinished cells, and the table is written even if interrupted."""
+"""Run a laboratory: worker processes train the unfinished cells.
+
+The table is written even if the work is interrupted.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,9 @@ def refusals(plan: MatrixGamesPlan) -> dict[MatrixGameRun, str]:
 
 
 def run(work: PendingRuns, provenance: Mapping[str, Any], report: Report = lambda _: None) -> Lab:
-    """Train the unfinished cells and write `lab.yaml` and `lab.json`, the latter also if interrupted.
+    """Train the unfinished cells and write `lab.yaml` and `lab.json`.
+
+    `lab.json` is written even if the work is interrupted.
 
     Args:
         work: of `prepare`.

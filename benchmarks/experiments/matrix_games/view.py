@@ -1,4 +1,4 @@
-"""Table of a laboratory as a figure, a page and Markdown. Rows are algorithms, columns games."""
+"""Table of a laboratory, algorithms by games, as a figure, a page and Markdown."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shade(score: AlgorithmScore) -> float:
 
 
 def cell(score: AlgorithmScore) -> tuple[str, str]:
-    """Text of a cell: the mean, or the reason why there is none; and below, the summary of its seeds."""
+    """Text of a cell: the mean or the reason why there is none, then the summary of its seeds."""
     if score.mean is None:
         return ("failed" if score.error else "–"), ""
     return formatted(score.mean), "some failed" if score.error else seeds(score)

@@ -1,1 +1,4 @@
-"""Reasoning teams compared with one agent: every row is trained and evaluated on the same held-out problems."""
+"""Comparison of reasoning teams with one agent.
+
+Every row is trained, and evaluated on the same held-out problems.
+"""

@@ -1,4 +1,4 @@
-"""The table of teams as a picture: a dot with its interval for each team, sampled and greedy."""
+"""Figure of the table of teams: a dot with its interval for each team, sampled and greedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a table: train the runs of its rows, then evaluate every team on the held-out problems.
+"""Train the runs of a table's rows, then evaluate every team on the held-out problems.
 
 Finished work is not repeated, so that a table can be stopped at any time; an interrupted run starts again from the
 beginning.

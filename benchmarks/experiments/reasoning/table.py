@@ -74,7 +74,10 @@ def _line(name: str, cells: Sequence[TeamSeedResult], results: Results) -> Line:
 def difference(
     cells: Sequence[TeamSeedResult], others: Sequence[TeamSeedResult], tasks: Sequence[str]
 ) -> Improvement | None:
-    """Difference of the sampled shares of two rows on common seeds and problems; None without a common seed."""
+    """Difference of the sampled shares of two rows on common seeds and problems.
+
+    None without a common seed.
+    """
     by_seed = {cell.seed: cell for cell in others}
     pairs = [(cell, by_seed[cell.seed]) for cell in cells if cell.seed in by_seed]
     gains = [{task: a - b for task, a, b in zip(tasks, one.sampled, two.sampled, strict=True)} for one, two in pairs]
