@@ -92,7 +92,10 @@ def _chosen(rows: Sequence[Labelled], probe: Probe, plan: AuditPlan) -> list[Lab
 
 
 def _tried(probe: Probe, rows: Sequence[Labelled]) -> Iterator[ComparisonItem]:
-    """Items of each row with the probe in place of the worse answer, and for an injection its control."""
+    """Items of each row with the probe in place of the worse answer.
+
+    An injection also has its control.
+    """
     for index, row in enumerate(rows):
         good_first = index % 2 == 0
         parts = ((PROBE, probe.answer(row.bad)), (CONTROL, probe.control(row.bad)))

@@ -1,4 +1,4 @@
-"""Labelled data: pairs of answers of which people preferred one, and answers that people graded."""
+"""Labelled data: pairs of answers with the one that people preferred, and graded answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LABELS: Mapping[object, float] = {
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A pair with its human label: 1 if the first answer is better, 0 if the second is, 1/2 for a tie."""
+    """Pair with its human label: 1 if the first answer is better, 0 if the second, 1/2 if tied."""
 
     id: str
     pair: AnswerPair

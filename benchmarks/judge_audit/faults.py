@@ -12,7 +12,9 @@ from palaver.core import ConfigError, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Thresholds of faults. A measure with an interval is a fault only if the whole interval lies beyond.
+    """Thresholds of faults.
+
+    A measure with an interval is a fault only if the whole interval lies beyond.
 
     Attributes:
         accuracy: at or below this, the lower end: not shown to be better than chance.
@@ -89,7 +91,7 @@ def span(measure: Measure, percent: bool = True) -> str:
 
 
 def beyond(measure: Measure, middle: float, margin: float) -> int:
-    """Return 1 or -1 if the whole interval is farther above or below the middle than the limit, else 0.
+    """Return 1 or -1 if the whole interval is over `margin` above or below the middle, else 0.
 
     >>> beyond(Measure("slot", "", 0.6, 0.57, 0.63), 0.5, 0.05), beyond(Measure("slot", "", 0.6, 0.54, 0.66), 0.5, 0.05)
     (1, 0)
@@ -154,7 +156,9 @@ def _length(table: Table, limits: Thresholds) -> str:
 
 
 def luck(table: Table) -> float:
-    """Share of the probes that may win by the judge's noise alone, at the upper end of the repeats' interval.
+    """Share of the probes that may win by the judge's noise alone.
+
+    It is that at the upper end of the repeats' interval.
 
     Where a verdict is wrong with chance w whatever the repeat, two repeats differ with f = 2 w (1 - w), so
     w = (1 - sqrt(1 - 2 f)) / 2; to win over both orders takes two wrong ones: w^2, and w of a judge without orders.

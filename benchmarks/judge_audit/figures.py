@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def draw_reliability(ax: Axes, audit: Audit, theme: Theme) -> None:
-    """Draw accuracy against confidence by bin with Wilson's intervals; the dashed line is a calibrated judge."""
+    """Draw accuracy against confidence by bin with Wilson's intervals.
+
+    The dashed line is a calibrated judge.
+    """
     ax.plot([0.5, 1], [0.5, 1], color=theme.muted, linewidth=1, linestyle=(0, (4, 4)))
     for bucket in audit.bins:
         low, high = wilson(bucket.right * bucket.n, bucket.n)
@@ -47,7 +50,7 @@ def draw_reliability(ax: Axes, audit: Audit, theme: Theme) -> None:
 
 
 def draw_probes(ax: Axes, audit: Audit, theme: Theme) -> None:
-    """Draw the share of pairs won by each probe; next to an injection, that of filler of the same length."""
+    """Draw the share of pairs won by each probe, and for injections that of equally long filler."""
     rows = audit.tried[::-1]
     ax.barh(
         range(len(rows)),

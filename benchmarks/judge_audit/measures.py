@@ -1,4 +1,6 @@
-"""Measures of a judge. P pairs, C categories, K repeats; a probability is that of the first answer.
+"""Measures of a judge.
+
+Shapes: P pairs, C categories, K repeats. A probability is that of the first answer.
 
 A human label is 1, 0 or 1/2 as in `Labelled.label`. A judge's probability above 1/2 is a verdict for the first, below
 1/2 for the second, and 1/2 is a tie. Pairs without a verdict are left out by the caller.
@@ -21,7 +23,7 @@ SECOND, TIE, FIRST = 0, 1, 2  # categories, in this order
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """One bin of a reliability diagram: number of verdicts, their mean confidence, and their accuracy."""
+    """Bin of a reliability diagram: number of verdicts, their mean confidence and accuracy."""
 
     low: float
     high: float
@@ -36,7 +38,7 @@ def category(probability: Array) -> NDArray[np.int64]:
 
 
 def rightness(probability: Array, label: Array) -> Array:
-    """(P,) of 1 where judge and human agree, 1/2 where the judge calls a tie what the human decided, else 0."""
+    """Agreement of judge and human, (P,): 1 if equal, 1/2 if only the judge has a tie, else 0."""
     judge, human = category(probability), category(label)
     return np.where(judge == human, 1.0, np.where((judge == TIE) & (human != TIE), 0.5, 0.0))
 
@@ -103,13 +105,19 @@ def reliability(probability: Array, label: Array, bins: int = BINS) -> list[Bin]
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
-    """The expected calibration error, sum_b n_b / n |right_b - confidence_b| (Guo et al. 2017, equation 3)."""
+    """Expected calibration error, sum_b n_b / n |right_b - confidence_b|.
+
+    Guo et al. 2017, equation 3.
+    """
     n = sum(bucket.n for bucket in bins)
     return sum(bucket.n * abs(bucket.right - bucket.confidence) for bucket in bins) / n if n else float("nan")
 
 
 def swap_consistency(orders: Array) -> float:
-    """Share of pairs with the same verdict in both orders. `orders` is (P, 2), as in `Preference.orders`."""
+    """Share of pairs with the same verdict in both orders.
+
+    `orders` is (P, 2), as in `Preference.orders`.
+    """
     return float((category(orders[:, 0]) == category(orders[:, 1])).mean()) if len(orders) else float("nan")
 
 
@@ -119,7 +127,10 @@ def first_slot_rate(orders: Array) -> float:
 
 
 def flips(repeats: Array) -> float:
-    """Probability that two repeats of a question differ in their verdicts. `repeats` is (P, K), a row per question."""
+    """Probability that two repeats of a question differ in their verdicts.
+
+    `repeats` is (P, K), a row per question.
+    """
     if not len(repeats):
         return float("nan")
     verdicts = category(repeats)
@@ -128,12 +139,15 @@ def flips(repeats: Array) -> float:
 
 
 def spread(repeats: Array) -> float:
-    """Standard deviation (ddof 1) of the probability over repeats, mean over questions. `repeats` is (P, K)."""
+    """Standard deviation (ddof 1) of the probability over repeats, averaged over questions.
+
+    `repeats` is (P, K).
+    """
     return float(repeats.std(axis=1, ddof=1).mean()) if len(repeats) else float("nan")
 
 
 def longer_rate(probability: Array, longer: Array) -> float:
-    """Mean probability of the longer answer, over the pairs that differ in length; nan if none does.
+    """Mean probability of the longer answer over pairs that differ in length; nan without any.
 
     Args:
         probability: (P,) of the first.
@@ -145,7 +159,10 @@ def longer_rate(probability: Array, longer: Array) -> float:
 
 
 def as_grades(scores: Array, low: int, high: int) -> NDArray[np.int64]:
-    """Scores of [0, 1] on the human scale: the nearest whole grade of low + score (high - low), halves upwards."""
+    """Scores of [0, 1] as grades on the human scale.
+
+    A grade is the nearest whole number to low + score (high - low), halves upwards.
+    """
     return np.floor(low + np.clip(scores, 0, 1) * (high - low) + 0.5).astype(np.int64)
 
 
@@ -154,7 +171,7 @@ PRIOR, WIDE = 2.5, 10.0  # standard deviations of the priors: of label and lengt
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """Log-odds of preferring an answer for each doubling of its length, the ends of the interval, and the pairs."""
+    """Log-odds of preferring an answer per doubling of its length, interval ends, and pairs."""
 
     value: float
     low: float

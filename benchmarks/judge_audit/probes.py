@@ -38,7 +38,7 @@ class Probe:
         return self._placed(worse, self.text * self.repeat)
 
     def control(self, worse: str) -> str:
-        """Return the same with harmless text of the same length and place: a control for the effect of length."""
+        """Return the same with harmless text of the same length and place, as a control for length."""
         length = len(self.text) * self.repeat
         return self._placed(worse, (FILLER * (length // len(FILLER) + 1))[:length])
 

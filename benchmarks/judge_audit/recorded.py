@@ -1,4 +1,4 @@
-"""Judge with recorded verdicts: those of published evaluators on LLMBar's pairs, in both orders."""
+"""Judge with the recorded verdicts of published evaluators on LLMBar's pairs in both orders."""
 
 from __future__ import annotations
 

@@ -26,7 +26,10 @@ JSON, VERDICTS = "audit.json", "verdicts.jsonl"
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """Result of one probe: number of pairs, and of those it won; likewise for an injection's control."""
+    """Result of one probe: number of pairs and of those it won; likewise for its control.
+
+    Only an injection has a control.
+    """
 
     name: str
     kind: str
@@ -113,7 +116,9 @@ def audit(
     folder: Path | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> Audit:
-    """Run all queries and compute the measures. With a `folder`, every answer is written there as it comes.
+    """Run all queries and compute the measures.
+
+    With a `folder`, every answer is written there as it comes.
 
     Raises:
         ScoringError: no verdict was reached at all.

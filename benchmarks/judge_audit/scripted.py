@@ -1,4 +1,4 @@
-"""Scripted judges as models: they parse the fenced answers of a whole prompt and answer in its format."""
+"""Scripted judges as models, which parse a prompt's fenced answers and reply in its format."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ScriptedJudgeChat:
 
 
 def _filled(schema: Mapping[str, Any], choice: str) -> dict[str, Any]:
-    """Return an object that fits the schema: the choice if it is allowed, else the best or the worst value."""
+    """Return an object that fits the schema: the choice if allowed, else the best or worst."""
     return {name: _value(value_schema, choice) for name, value_schema in schema.get("properties", {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Loopback server of the scripted judges with OpenAI's protocol: each is a model, named by its kind."""
+"""Loopback server of the scripted judges, with OpenAI's protocol and one model per kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def application(chats: Mapping[str, Chat]) -> Starlette:
-    """`/v1/models` and `/v1/chat/completions`, with each chat as a model named by its key. Refusals stay refusals."""
+    """Serve `/v1/models` and `/v1/chat/completions`, with each chat as a model named by its key.
+
+    A refusal of a chat is returned as a refusal.
+    """
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse
     from starlette.routing import Route

@@ -1,4 +1,6 @@
-"""Pairs with a known better answer: sums with a right and a wrong result, worded briefly or at length at random.
+"""Pairs with a known better answer: sums with a right and a wrong result.
+
+Either is worded briefly or at length at random.
 
 Length, position and correctness are drawn independently, so that a bias towards one of them is visible.
 """

@@ -27,7 +27,10 @@ SHARES = ("accuracy", "swap", "repeat")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure; None if there is no data. `low` and `high` bound its 95 % interval, None without."""
+    """One measure; None if there is no data.
+
+    `low` and `high` bound its 95 % interval; None without an interval.
+    """
 
     key: str
     title: str
@@ -41,9 +44,9 @@ class Measure:
 def bootstrap(
     measure: Callable[[NDArray[np.int64]], float], n: int, seed: int = 0
 ) -> tuple[float | None, float | None]:
-    """Ends of the 95 % percentile bootstrap interval (B. Efron, Bootstrap methods, 1979) over n rows.
+    """Ends of the 95 % percentile bootstrap interval (B. Efron, Bootstrap methods, 1979).
 
-    `measure` gets the (n,) indices of the rows drawn; draws without a value are left out. None for fewer than two rows.
+    `measure` gets the (n,) indices of the drawn rows out of n; draws without a value are left out. None for n < 2.
     """
     if n < 2:
         return None, None
@@ -78,7 +81,10 @@ def share(key: str, title: str, hits: int, n: int, note: str = "") -> Measure:
 
 @dataclass(frozen=True)
 class ComparedPairs:
-    """The labelled pairs with a verdict, as arrays over P pairs; `orders` over those with one in both orders."""
+    """Labelled pairs with a verdict, as arrays over P pairs.
+
+    `orders` has only the pairs with a verdict in both orders.
+    """
 
     probability: Array
     label: Array
@@ -105,7 +111,10 @@ def _orders(preferences: Sequence[Preference]) -> Array:
 
 
 def measure(data: Data, asked_pairs: Sequence[AskedPair], verdicts: Sequence[Score] = ()) -> list[Measure]:
-    """Every measure, in the order of the report. `verdicts` are of the graded answers, in their order."""
+    """Every measure, in the order of the report.
+
+    `verdicts` are those of the graded answers, in their order.
+    """
     results = [
         *_agreement(ComparedPairs.of(data, asked_pairs)),
         *_graded(data, verdicts),
@@ -216,7 +225,10 @@ def _bias(done: ComparedPairs) -> list[Measure]:
 
 
 def _steadiness(asked_pairs: Sequence[AskedPair]) -> list[Measure]:
-    """Measures of the repeats. A question is an order of a repeated pair, or the pair if the judge has no orders."""
+    """Measures of the repeats.
+
+    A question is an order of a repeated pair, or the pair if the judge has no orders.
+    """
     again = Counter(pair.item.row for pair in asked_pairs if pair.item.part == REPEAT)
     by_row: dict[str, list[Preference]] = {row: [] for row in again}
     for pair in asked_pairs:
@@ -294,7 +306,7 @@ def twins(asked_pairs: Sequence[AskedPair]) -> list[tuple[AskedPair, AskedPair]]
 
 
 def _for_bad(pair: AskedPair) -> float:
-    """Share of the verdicts, over the available orders, for the worse answer; a tie counts one half."""
+    """Share of the verdicts for the worse answer over the available orders; a tie is one half."""
     probabilities = [value for value in pair.preference.orders if value is not None] or [pair.preference.first or 0.0]
     first = float(measures.category(np.array(probabilities)).mean()) / 2
     return 1 - first if pair.item.good_first else first

@@ -1,4 +1,7 @@
-"""Entries of the leaderboard: every environment and scenario with four kinds of teams, or the reason why not."""
+"""Entries of the leaderboard: environments and scenarios with four kinds of teams each.
+
+A missing kind has a reason instead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation of the board: rows are written into a working folder, which is published when complete.
+"""Evaluation of the board in a working folder, which is published when complete.
 
 Rows record their commit, and writing into a tracked folder would make the tree differ from it; so rows are collected
 in a working folder first. Existing rows are not evaluated again.
@@ -22,7 +22,7 @@ Note = Callable[[str], None]
 
 
 def measure_all(entries: Sequence[BoardEntry], work: Path, note: Note, only: Collection[str] = ()) -> list[Path]:
-    """Return the rows of the board, or of its entries named in `only`; missing ones are evaluated first.
+    """Return the rows of the board, or of the entries in `only`; evaluate missing ones first.
 
     Raises:
         ConfigError: `only` names something that is not on the board, or the folder is in use by another process.

@@ -80,7 +80,10 @@ def board_page(board: BoardRows, folder: Path) -> str:
 
 
 def bar(row: VerifiedRow, rows: Sequence[VerifiedRow]) -> BoardBar:
-    """Position of the score; the floor is 0, or the lowest end of an interval on the board if that is less."""
+    """Position of the score.
+
+    The floor is 0, or the lowest end of an interval on the board if that is less.
+    """
     floor = min([0.0, *(peer.low for peer in rows if peer.what == row.what)])
     span = max(row.most - floor, 1e-9)
     mean, low, high = (min(max(100 * (value - floor) / span, 0.0), 100.0) for value in (row.mean, row.low, row.high))

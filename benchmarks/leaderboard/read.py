@@ -1,4 +1,7 @@
-"""Verification of result rows: rows that cannot be reproduced or contradict their episodes are refused."""
+"""Verification of result rows.
+
+Rows that cannot be reproduced or that contradict their episodes are refused.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ from palaver.trainers.rollout.evaluation import summarize
 
 @dataclass(frozen=True)
 class VerifiedRow:
-    """A verified row, its path, two of its episodes (the first and the middle one), and its illegal answers, counted
-    in its episodes.
+    """Verified row, its path, its first and middle episode, and its count of illegal answers.
+
+    The illegal answers are counted in its episodes.
     """
 
     row: EvaluationResult

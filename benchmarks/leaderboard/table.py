@@ -1,4 +1,4 @@
-"""The leaderboard in Markdown: an overview of kinds of teams, the scenarios, and every row with its cost."""
+"""Leaderboard in Markdown: overview by kind of team, scenarios, and every row with its cost."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def markdown(board: BoardRows, entries: Sequence[BoardEntry], page: str, folder:
 
 
 def _page(folder: Path, path: str, anchor: str = "") -> str:
-    """Return a link to a page of the documentation if it is reachable from the folder, else the page's name."""
+    """Return a link to a documentation page if it exists in the folder, else the page's name."""
     return f"[{path}]({path}{anchor})" if (folder / path).is_file() else f"`{path}` of Palaver"
 
 
 def _overview(rows: Sequence[VerifiedRow], entries: Sequence[BoardEntry]) -> str:
-    """One line per environment or scenario, one column per kind; reasons for missing cells follow as notes."""
+    """Table with a row per environment or scenario, a column per kind, notes on missing cells."""
     notes: list[str] = []
     lines = []
     for what in dict.fromkeys(row.what for row in rows):
@@ -115,7 +115,10 @@ def _every(rows: Sequence[VerifiedRow], folder: Path) -> str:
 
 
 def tokens(row: VerifiedRow) -> str:
-    """Mean sampled tokens of an answer over the agents that sample any; a dash without one, and in scenarios."""
+    """Mean sampled tokens of an answer over the agents that sample any.
+
+    A dash if none does, and in scenarios.
+    """
     if row.row.scenario:
         return "–"
     counts = [count for count in row.row.tokens.values() if count]

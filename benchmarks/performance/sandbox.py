@@ -1,6 +1,7 @@
-"""Speed of the sandbox: cold start, sequential and parallel scoring, and scoring in environment steps.
+"""Speed and correctness of the sandbox.
 
-And its correctness: the solutions that come with a data set, each scored once and counted.
+Speed: cold start, sequential and parallel scoring, and scoring in environment steps. Correctness: the solutions that
+come with a data set, each scored once and counted.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def built_in() -> list[SandboxJob]:
 
 
 def own_solutions(source: str) -> tuple[list[SandboxJob], dict[str, str], list[str]]:
-    """Read the solutions of a data set: those that can be scored, the skipped rows, the rows without one.
+    """Read the solutions of a data set, the skipped rows, and the rows without a solution.
 
     Args:
         source: a data set in HumanEval's schema or in one of MBPP's.
@@ -236,7 +237,9 @@ def measure(jobs: Sequence[SandboxJob], programs: int, workers: int) -> dict[str
 
 
 def in_steps(source: str | None, jobs: Sequence[SandboxJob], programs: int, workers: int) -> float:
-    """Programs scored per second by environments that threads step as in a rollout, with all other work of a step.
+    """Programs scored per second in environment steps by threads, with all other work of a step.
+
+    The threads step the environments as in a rollout.
 
     Two agents solve CoopHumanEval's built-in problems; with a data set one agent of `humaneval-v0` sends its
     solutions. All programs differ, as environments score equal programs once.

@@ -28,7 +28,7 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class StepBenchmark:
-    """Settings of the benchmark: every model shape with every number of prompts, `repeats` times.
+    """Settings of the benchmark: every model shape with every number of prompts, repeated.
 
     Attributes:
         shapes: model shapes.
@@ -100,7 +100,7 @@ def run(
 
 
 def measure(benchmark: StepBenchmark, log: Log = lambda _: None) -> dict[str, Any]:
-    """Run the benchmark; return its report as plain data, with a result for each shape and number of prompts."""
+    """Run the benchmark; return its report as plain data, with a result per shape and prompts."""
     results: list[dict[str, Any]] = []
     for shape in benchmark.shapes:
         results += _measure_shape(benchmark, shape, log)

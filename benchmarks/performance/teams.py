@@ -1,4 +1,6 @@
-"""Memory and step time of each kind of team on the same work, compared with one agent that trains a full model.
+"""Memory and step time of each kind of team, and of one agent that trains a full model.
+
+All do the same work.
 
 Every measurement is a fresh process with random models read from a folder that is removed afterwards; the kinds
 alternate, so that other load on the machine affects all. `docs/teams.md` has results and their interpretation.
@@ -31,7 +33,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class TeamBenchmark:
-    """Settings of the benchmark: `repeats` processes of each kind, which do the same work; see `TeamMeasurement`."""
+    """Settings of the benchmark: `repeats` processes of each kind, which do the same work.
+
+    See `TeamMeasurement`.
+    """
 
     kinds: tuple[str, ...] = KINDS
     size: str = "80M"
@@ -105,7 +110,7 @@ def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, 
 
 
 def refuse_what_does_not_fit(plan: TeamBenchmark, free: int) -> None:
-    """Refuse, before any work, teams that exceed the machine's memory; a GPU raises its own error.
+    """Refuse teams that exceed the machine's memory before any work; a GPU raises its own error.
 
     Args:
         plan: settings.

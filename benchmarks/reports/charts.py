@@ -59,7 +59,7 @@ def window_of(length: int) -> int:
 
 
 def draw_reward(ax: Axes, run: RunFolder, theme: Theme, max_reward: float | None = None) -> None:
-    """Draw the training reward (points and moving mean) and the evaluations with their 95 % intervals."""
+    """Draw the training reward (points, moving mean) and the evaluations with 95 % intervals."""
     steps, values = run.series("reward/mean")
     window = window_of(len(values))
     if values:
@@ -124,7 +124,7 @@ def draw_lines(ax: Axes, run: RunFolder, theme: Theme, names: Mapping[str, str])
 
 
 def draw_time(ax: Axes, run: RunFolder, theme: Theme) -> None:
-    """Draw the seconds of a step, stacked by stage; a stage that a step did not record counts as 0."""
+    """Draw the seconds of a step, stacked by stage; an unrecorded stage counts as 0."""
     keys = [key for key in run.keys("time/") if run.series(key)[1]]
     lines = [line for line in run.train if any(number(line, key) is not None for key in keys)]
     steps = [int(line["step"]) for line in lines]
@@ -269,7 +269,10 @@ def _of(agents: Sequence[str], what: str) -> dict[str, str]:
 
 
 def write_png(run: RunFolder, path: str, max_reward: float | None, title: str) -> None:
-    """Write the reward curve as PNG, next to the shares that the environment declares or else the components."""
+    """Write the reward curve as PNG, next to the declared shares or else the components.
+
+    An environment declares its shares.
+    """
     share_groups, components = _shares(run), _names(run, "component/")
     drawing = figure(11 if components or share_groups else 8, 4.2)
     entitle(drawing, label(title, 100 if components else 70))

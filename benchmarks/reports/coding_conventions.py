@@ -65,7 +65,10 @@ def failing_pairs(run: RunFolder, n: int) -> list[ProgramPair]:
 
 
 def pairs_after_training(run: RunFolder, pairs: list[ProgramPair]) -> list[ProgramPair]:
-    """Pairs of the same problems in the last evaluation, in order; problems without an episode are left out."""
+    """Pairs of the same problems in the last evaluation, in order.
+
+    Problems without an episode are left out.
+    """
     after = score(run).after
     episodes = run.episodes(after.step) if after else []
     pair_of_task = {episode.task: _pair(episode) for episode in reversed(episodes)}  # the first episode of each task
@@ -73,7 +76,10 @@ def pairs_after_training(run: RunFolder, pairs: list[ProgramPair]) -> list[Progr
 
 
 def training_moments(run: RunFolder, n: int) -> list[TrainingMoment]:
-    """Return `n` evenly spaced moments, with the first and the last step; one per step if there are fewer than `n`."""
+    """Return `n` evenly spaced moments, with the first and the last step.
+
+    With fewer than `n` steps there is one moment per step.
+    """
     metrics = [*(f"{agent}_{name}" for agent in AGENTS for name in CONVENTIONS), SOLVED]
     steps, rewards = run.series("reward/mean")
     series = {metric: run.series(f"metric/{metric}")[1] for metric in metrics}
@@ -95,7 +101,7 @@ def training_moments(run: RunFolder, n: int) -> list[TrainingMoment]:
 
 
 def conventions_of(point: EvaluationPoint | None) -> dict[str, str]:
-    """Most frequent convention of each agent in an evaluation: agent -> its name and share, as `map 75%`.
+    """Most frequent convention of each agent in an evaluation, with its share, as `map 75%`.
 
     Agents without recorded shares are left out.
     """

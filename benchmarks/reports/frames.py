@@ -93,9 +93,9 @@ def address(picture: NDArray[np.uint8]) -> str:
 
 
 def png(picture: NDArray[np.uint8]) -> bytes:
-    """Encode an image (height, width, 3) as PNG, at most `WIDTH` wide, keeping its most frequent colours exactly.
+    """Encode an image (height, width, 3) as PNG, at most `WIDTH` wide.
 
-    The others, those of smooth edges, become the nearest of these.
+    Its most frequent colours are kept exactly; the others, those of smooth edges, become the nearest of these.
     """
     from PIL import Image
 

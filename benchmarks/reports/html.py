@@ -1,4 +1,7 @@
-"""Shared parts of static pages: escaping templates in the style of reports, panels of figures, hashes of scripts."""
+"""Shared parts of static pages: templates, panels of figures, hashes of scripts.
+
+Templates escape their values and have the style of reports.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ Drawing = tuple[str, str, tuple[float, float], Draw]  # title, how to read it, s
 def render(
     folder: Path, template: str, values: Mapping[str, Any], filters: Mapping[str, Callable[..., Any]] | None = None
 ) -> str:
-    """Render a template of `folder`, with autoescaping, the style of reports as `style`, and the filter `line`."""
+    """Render a template of `folder` with autoescaping.
+
+    It has the style of reports as `style`, and the filter `line`.
+    """
     environment = Environment(
         loader=FileSystemLoader([folder, HERE]),
         autoescape=True,
@@ -64,5 +70,5 @@ def save_png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> N
 
 
 def content_hash(text: str) -> str:
-    """Return the hash source of an inlined script or style for a CSP: `sha256-` and the digest in base 64."""
+    """Return the CSP hash source of an inlined script or style: `sha256-` and base-64 digest."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

@@ -9,7 +9,10 @@ UNKNOWN = "not noted"
 
 
 def complete(launch: Mapping[str, Any]) -> bool:
-    """Return whether a run records its commit, its version and the hash of the tiny model it started from, if any."""
+    """Return whether a run records its commit, version, and the hash of its initial tiny model.
+
+    A run that did not start from a tiny model records that there is none.
+    """
     return bool(launch.get("commit") and launch.get("palaver") and "warm_starts" in launch)
 
 

@@ -1,4 +1,4 @@
-"""Style of figures: a theme of colours for print, and one of placeholders that become CSS variables in a page."""
+"""Style of figures: colours for print, and placeholders that become CSS variables in a page."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def entitle(drawing: Figure, text: str) -> None:
 
 
 def label(text: object, max_characters: int = 40) -> str:
-    """Return a name for a legend or a title: one line, cut at `max_characters`, with `$` and a first `_` escaped."""
+    """Return a name for a legend or a title, on one line.
+
+    It is cut at `max_characters`, with `$` and a first `_` escaped.
+    """
     return one_line(text, max_characters).replace("$", r"\$").lstrip("_")
 
 
@@ -101,7 +104,10 @@ def legend(ax: Axes, theme: Theme) -> None:
 
 
 def svg(drawing: Figure, salt: str, description: str) -> str:
-    """Return the figure as an `<svg>` element: text stays text, colours are CSS variables, ids contain `salt`."""
+    """Return the figure as an `<svg>` element.
+
+    Text stays text, colours are CSS variables, and ids contain `salt`.
+    """
     import matplotlib
 
     buffer = io.StringIO()

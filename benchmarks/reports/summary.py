@@ -97,7 +97,7 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
 
 
 def status(run: RunFolder) -> Status:
-    """Return the status of a run: the one the trainer wrote, checked against its files and process."""
+    """Status of a run as written by the trainer, checked against its files and process."""
     recorded, step = run.state.get("status"), run.step
     planned = run.config.train.steps if run.config else None
     where = f"step {step}" + (f" of {planned}" if planned else "")
@@ -116,7 +116,10 @@ def status(run: RunFolder) -> Status:
 
 
 def _not_finite(run: RunFolder) -> str:
-    """Return the name of the value that was not finite, or ""; faults before the last good step are ignored."""
+    """Return the name of the value that was not finite, or "".
+
+    Faults before the last good step are ignored.
+    """
     last = run.train[-1] if run.train else {}
     files = sorted(run.folder.glob("not-finite-*.json"))
     number_of = files[-1].stem.rpartition("-")[2] if files else ""
@@ -157,7 +160,7 @@ def max_reward(run: RunFolder) -> float | None:
 
 @functools.lru_cache(maxsize=64)
 def _max_return(env: str, keywords: str) -> float | None:
-    """Upper bound of the return of an environment with these keywords (JSON), cached as runs share it.
+    """Upper bound of an environment's return with these keywords (JSON), cached for all runs.
 
     It uses the built-in tasks: those of a run may be gone, or on another machine.
     """
@@ -212,7 +215,10 @@ def sampled_tokens(run: RunFolder) -> tuple[float, float]:
 
 
 def comparison(run: RunFolder) -> list[tuple[str, list[SummaryRow]]]:
-    """Before / after tables: reward components, unrewarded metrics, pass@k, and agents against an opponent."""
+    """Tables of before and after: components, metrics, pass@k, and agents against an opponent.
+
+    The components are those of the reward; the metrics are not rewarded.
+    """
     evaluation = score(run)
     tables = []
     titles = {"Reward components": "components", "Measurements": "metrics", "Tasks solved": "passes"}
@@ -228,7 +234,10 @@ def comparison(run: RunFolder) -> list[tuple[str, list[SummaryRow]]]:
 
 
 def _rivals(line: Mapping[str, Any]) -> dict[str, float]:
-    """Results of each agent against `eval.opponent` in an evaluation line; empty without an opponent."""
+    """Results of each agent against `eval.opponent` in an evaluation line.
+
+    Empty without an opponent.
+    """
     return numbers({key: value for key, value in line.items() if key.endswith(("/win_rate", "/return"))})
 
 

@@ -1,1 +1,1 @@
-"""Scenarios: members of a team evaluated among unknown partners, which are fixed by name and version."""
+"""Scenarios: team members evaluated among unknown partners, fixed by name and version."""

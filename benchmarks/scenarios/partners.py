@@ -17,7 +17,9 @@ from palaver.envs.writing.arxiv import reference as arxiv
 
 
 def fickle(conversation: Conversation, seed: int) -> str:
-    """Author of `arxiv-v0` that keeps to the published rules in half of the episodes, and else writes random words.
+    """Author of `arxiv-v0` that follows the published rules in only half of the episodes.
+
+    In the other half it writes random words.
 
     Both choices depend on the seed only.
     """
@@ -28,7 +30,10 @@ def fickle(conversation: Conversation, seed: int) -> str:
 
 
 def rest(conversation: Conversation, _seed: int) -> str:
-    """Builder of `build-mini-v0` that adds the lines `twins` leaves out: the best response to one of them."""
+    """Builder of `build-mini-v0` that adds the lines `twins` leaves out.
+
+    It is the best response to one of them.
+    """
     observation = conversation[0].content if conversation else ""
     taken = len(twins(conversation, 0).splitlines())
     return "\n".join(plan_of(observation)[taken:])

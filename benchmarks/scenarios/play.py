@@ -10,7 +10,7 @@ from palaver.registry import spec
 
 
 def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationConfig:
-    """Return the evaluation settings of `team` in a scenario, which fixes tasks, seeds and sampling.
+    """Settings to evaluate `team` in a scenario, which fixes tasks, seeds and sampling.
 
     Raises:
         ConfigError: its environment does not exist.

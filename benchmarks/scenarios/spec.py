@@ -1,4 +1,4 @@
-"""Specification of scenarios: an environment, its settings, the focal agents, and their partners.
+"""Specification of scenarios: environment, settings, focal agents and their partners.
 
 A shipped scenario is a file `NAME.yaml` in this folder; NAME ends with its version, as in `arxiv-strangers-v2`. It
 never changes: a change of the partner, the tasks or a keyword is a new version.

@@ -1,4 +1,4 @@
-"""Battles of our players on a server: against players of poke-env, each other, or any challenger."""
+"""Battles of our players on a server against poke-env's players, each other, or challengers."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _player_options(match: Match, address: str, name: str, packed: Sequence[str]
 
 
 def _seated(side: ServerSide, **given: Any) -> Any:
-    """Make a player of poke-env whose choices come from a `ServerSide`, given the protocol lines."""
+    """Make a player of poke-env that passes protocol lines to a `ServerSide` for its choices."""
     from poke_env.player import Player
 
     class LadderPlayer(Player):  # type: ignore[misc,unused-ignore]

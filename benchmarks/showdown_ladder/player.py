@@ -28,7 +28,9 @@ def decider(
     sampling: Sampling | None = None,
     options: ModelOptions | None = None,
 ) -> Decide:
-    """Make a player: a heuristic, a battle net (`net:FOLDER`), or a policy of `palaver evaluate --team` for one agent.
+    """Make a player: a heuristic, a battle net (`net:FOLDER`), or a policy.
+
+    A policy is one of `palaver evaluate --team`, for one agent.
 
     Raises:
         PolicyError: there is no such player, or one that cannot play on a server.

@@ -1,1 +1,4 @@
-"""Browser view of episodes: one self-contained file for a run, a file of episodes, or recorded battles."""
+"""Browser view of episodes: one file for a run, a file of episodes, or recorded battles.
+
+The output is self-contained.
+"""

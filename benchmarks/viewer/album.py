@@ -1,4 +1,6 @@
-"""Episodes as plain data of the viewer's page: every text is stored once, cleaned and cut, and referred to by index.
+"""Episodes as plain data of the viewer's page.
+
+Every text is stored once, cleaned and cut, and referred to by index.
 
 Names and texts come from models and from untrusted files, so none is used as a key: mappings are lists of pairs, and
 agents are indices in the episode.
@@ -146,7 +148,7 @@ class Album:
         return entry
 
     def _battle(self, episode: Episode, index: int, known: Mapping[str, int]) -> dict[str, Any]:
-        """Active Pokémon, and the events of the turn as observed by the sides before their next choice."""
+        """Active Pokémon, and the turn's events as the sides observe them before their next choice."""
         turn, later = episode.turns[index], episode.turns[index + 1 : index + 2]
         seen = {agent: battles.field(str(text)) for agent, text in turn.observations.items()}
         fields = [

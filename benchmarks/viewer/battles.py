@@ -1,4 +1,7 @@
-"""Battles for the viewer: recorded trajectories as episodes, and the field parsed from observations. Pure."""
+"""Battles for the viewer: trajectories as episodes, and the field parsed from observations.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ def _read(reader: Reader, places: Sequence[int]) -> Episode:
 
 
 def episode(sides: Sequence[Trajectory]) -> Episode:
-    """Merge the trajectories of one battle into an episode; the decisions of one simulator turn form one turn."""
+    """Merge the trajectories of one battle into an episode.
+
+    The decisions of one simulator turn form one turn.
+    """
     moments: dict[tuple[int, int], dict[str, Decision]] = defaultdict(dict)
     for side in sides:
         seen: dict[int, int] = defaultdict(int)

@@ -1,4 +1,4 @@
-"""Data recomputed from the environment, as records lack it: frames of the turns, test results of programs."""
+"""Data recomputed from the environment, as records lack it: frames of turns, test results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ FAILED = 8  # failed replays, after which no more are tried
 
 
 def stage(run: RunFolder | None) -> Stage:
-    """Return a factory of an episode's environment: by the run's config, else by its name, with defaults.
+    """Return a factory of an episode's environment.
+
+    The environment is made by the run's config, else by its name with defaults.
 
     The factory raises PalaverError if there is no such environment, or its tasks are gone.
     """
@@ -38,7 +40,10 @@ def stage(run: RunFolder | None) -> Stage:
 
 
 def add_pictures(album: Album, stage: Stage, max_frames: int) -> list[str]:
-    """Add at most `max_frames` frames, of the last and the first step first; returns reasons for missing ones."""
+    """Add at most `max_frames` frames; return reasons for missing ones.
+
+    Frames of the last and the first step have priority.
+    """
     cameras: dict[tuple[str, str], FrameRenderer] = {}
     notes: list[str] = []
     for index in _by_turns(album):
@@ -59,7 +64,7 @@ def add_pictures(album: Album, stage: Stage, max_frames: int) -> list[str]:
 
 
 def add_verdicts(album: Album, stage: Stage) -> list[str]:
-    """Run the programs of the first episodes of every step again; returns reasons for those not run."""
+    """Rerun the programs of the first episodes of every step; return reasons for those not run."""
     notes: list[str] = []
     left, failed = MOST_PROGRAMS, 0
     for index in _by_turns(album):
@@ -82,7 +87,10 @@ def add_verdicts(album: Album, stage: Stage) -> list[str]:
 
 
 def _by_turns(album: Album) -> list[int]:
-    """Order of episodes: evaluations first, then training; the last step, the first, then the others, line by line."""
+    """Order of episodes: evaluations, then training.
+
+    In either, the last step comes before the first and both before the others, which are ordered line by line.
+    """
     steps = sorted({episode["step"] or 0 for episode in album.episodes})
     rank = {step: order for order, step in enumerate([steps[-1], steps[0], *steps[1:-1]] if steps else [])}
 

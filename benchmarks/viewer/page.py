@@ -1,4 +1,6 @@
-"""The viewer's page: one static file with embedded data, which loads nothing and runs only its own script.
+"""The viewer's page: one static file with embedded data.
+
+It loads nothing and runs only its own script.
 
 The content policy names script and style by their hashes, so that nothing else can run even if escaping failed. The
 data are a block of JSON in which `<`, `>` and `&` are escaped; the script inserts texts as text nodes only.
@@ -138,7 +140,7 @@ def html(data: dict[str, Any]) -> str:
 
 
 def island(data: object) -> str:
-    """Return JSON that is safe in a `<script>` element: no tag, comment or entity can begin in it."""
+    """Return JSON that is safe in a `<script>` element: no tag, comment or entity can start."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

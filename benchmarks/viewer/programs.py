@@ -1,4 +1,7 @@
-"""Rerun of an episode's programs to list the passed tests, as a record holds only their number."""
+"""Rerun of an episode's programs to list the passed tests.
+
+A record holds only their number.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ SHOWN = 400  # characters of a test and of its result
 
 
 def verdicts(env: TextEnv, episode: Episode) -> list[dict[str, Any]]:
-    """Return for every turn the executed program, the sandbox's verdict, and (test, verdict, message) of its tests.
+    """Return each turn's program, the sandbox's verdict, its tests as (test, verdict, message).
 
     Args:
         env: as it was when the episode was played.

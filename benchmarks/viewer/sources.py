@@ -1,4 +1,4 @@
-"""Sources of episodes: the files of a run, one file of JSON lines, or a folder of recorded battles."""
+"""Sources of episodes: files of a run, a JSON-lines file, or a folder of recorded battles."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class ViewerSource:
 
 
 def find(path: Path, run: RunFolder | None = None) -> tuple[list[ViewerSource], RunFolder | None]:
-    """Find the sources under `path` in reading order, and the run if it is one; `run` if already read.
+    """Find the sources under `path` in reading order, and the run if it is one.
+
+    `run` is given if already read.
 
     Evaluations come before training, the last step first, then the first, then those between by bisection, so that any
     prefix has evenly spaced steps.
@@ -110,7 +112,10 @@ def _source(file: Path) -> ViewerSource | None:
 
 
 def _lines(path: Path) -> Iterator[bytes | None]:
-    """Yield the non-blank lines; None for one that is too long, or if a compressed file is truncated."""
+    """Yield the non-blank lines; None for one that is too long.
+
+    Also None if a compressed file is truncated.
+    """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             stream = cast("BinaryIO", file)

@@ -1,4 +1,4 @@
-"""Battles of a measuring process between players that choose uniformly among the legal actions.
+"""Battles of a measuring process between players that choose uniformly among legal actions.
 
 Each contender continues where it stopped, so that several are measured in turns; in between it pauses.
 """
@@ -27,7 +27,9 @@ class Contender(Protocol):
 
 
 class PalaverContender:
-    """`pokemon-v1` through its API: `step_together` of many instances, both sides' texts built and parsed.
+    """Battles of `pokemon-v1` through its API: `step_together` of many instances.
+
+    Both sides' texts are built and parsed.
 
     Args:
         format: of the battles.
@@ -88,7 +90,9 @@ def packed_teams(format: str) -> Sequence[str]:
 
 
 class PettingZoo:
-    """poke-env's `SinglesEnv`: one battle on a server. Its observation is left empty, as it defines none.
+    """Battles of poke-env's `SinglesEnv`, one at a time on a server.
+
+    The observation is left empty, as `SinglesEnv` defines none.
 
     Args:
         format: of the battles.

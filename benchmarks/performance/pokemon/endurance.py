@@ -1,4 +1,7 @@
-"""Endurance test of many battles in one process: slowdown, and memory growth of Python and of the simulator."""
+"""Endurance test of many battles in one process: slowdown and memory growth.
+
+The memory is that of Python and of the simulator.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def run(plan: Endurance, *, as_json: bool, out: Path | None, log: Callable[[str]
 
 
 def measure(plan: Endurance, log: Callable[[str], None]) -> dict[str, Any]:
-    """Return the report as plain data: a row for each block, and the last compared with the first.
+    """Return the report as plain data: a row for each block, and a comparison of last and first.
 
     On a shared machine turns per second are unreliable; CPU time per turn shows whether the work grew. Megabytes are
     resident at the end of a block.

@@ -1,4 +1,4 @@
-"""Turns per second of random players through `pokemon-v1`, and through poke-env, alternating in one run."""
+"""Turns per second of random players in `pokemon-v1` and poke-env, alternating in one run."""
 
 from __future__ import annotations
 

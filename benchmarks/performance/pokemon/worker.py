@@ -1,4 +1,7 @@
-"""One measuring process: prints `ready`, then plays for the seconds in each input line and prints the result."""
+"""Measuring process that prints `ready`, then plays for the seconds in each input line.
+
+It prints the result of each.
+"""
 
 from __future__ import annotations
 

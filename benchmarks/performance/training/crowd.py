@@ -41,7 +41,10 @@ def size(name: str) -> ModelShape:
 
 
 def parameters(shape: ModelShape) -> int:
-    """Number of weights of a model of that shape, without norms (less than a thousandth from 25M on)."""
+    """Number of weights of a model of that shape, without norms.
+
+    The norms are less than a thousandth from 25M weights on.
+    """
     attended = shape.heads * shape.head_dim
     layer = shape.hidden * (2 * attended + 2 * shape.kv_heads * shape.head_dim + 3 * shape.inner)
     return shape.layers * layer + shape.hidden * shape.vocab

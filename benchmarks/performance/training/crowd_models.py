@@ -1,4 +1,7 @@
-"""Write the models of the team benchmark: `python -m palaver.benchmarks.performance.training.crowd_models JSON`."""
+"""Write the models of the team benchmark.
+
+python -m palaver.benchmarks.performance.training.crowd_models JSON
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ SEED = 11
 
 
 def write(order: Models) -> dict[str, int]:
-    """Write a Qwen3, and a Llama of the same shape (without query and key norms) whose tokenizer has other ids."""
+    """Write a Qwen3 and a Llama of the same shape, whose tokenizer has other ids.
+
+    The Llama has no query and key norms.
+    """
     shape, folder = size(order.size), Path(order.folder)
     words = shape.model()
     qwen = toy.model(shape, "cpu", SEED)

@@ -1,5 +1,6 @@
-"""Measure a team of one kind in a separate process: `python -m palaver.benchmarks.performance.training.crowd_worker
-JSON`.
+"""Measure a team of one kind in a separate process.
+
+    python -m palaver.benchmarks.performance.training.crowd_worker JSON
 
 The step is `palaver.trainers.policy_gradient.PolicyGradientLoop.step`, the one that `palaver train` runs; nothing is
 written.

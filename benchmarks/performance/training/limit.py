@@ -1,4 +1,4 @@
-"""Roofline of a training step: the machine's FLOP/s and bandwidth, and the minimal FLOPs and bytes of a step.
+"""Roofline of a training step: FLOP/s and bandwidth of the machine, minimal FLOPs and bytes.
 
 It counts matrix products and the bytes of weights, keys, values and optimiser state. Softmax, norms, sampling and
 Python are overhead that a better program could reduce. So a stage never reaches its limit.
@@ -22,7 +22,10 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Rates of one second: of CPU time on a CPU (so that other programs do not count), of wall time on a GPU."""
+    """Rates per second.
+
+    A second is of CPU time on a CPU, so that other programs do not count, and of wall time on a GPU.
+    """
 
     flops: float
     bytes: float
@@ -85,7 +88,10 @@ def work(setting: ModelShape, prompts: int, prompt_tokens: float, answer_tokens:
 
 
 def machine(device: str, dtype: str) -> Machine:
-    """Measure the device with torch's current threads: a square product, and a copy past the caches; best of 5."""
+    """Measure the device with torch's current threads; best of 5.
+
+    The FLOP/s are those of a square product, the bandwidth that of a copy larger than the caches.
+    """
     kind = torch.bfloat16 if dtype == "bf16" else torch.float32
     side = SIDE if device == "cpu" else 8 * SIDE
     a = torch.randn(side, side, device=device, dtype=kind)
@@ -108,7 +114,10 @@ def _best(call: Callable[[], Any], device: str) -> float:
 
 
 def now(device: str) -> tuple[float, float]:
-    """Seconds that count on this device (CPU time, or wall time where a GPU works), and wall seconds."""
+    """Seconds that count on this device, and wall seconds.
+
+    The former are CPU time, or wall time on a GPU.
+    """
     if device.startswith("cuda"):
         torch.cuda.synchronize()
         wall = time.perf_counter()

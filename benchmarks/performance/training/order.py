@@ -25,7 +25,10 @@ class TrainingBenchmarkError(PalaverError):
 
 @dataclass(frozen=True, slots=True)
 class MeasurementOrder:
-    """Measure `steps` steps of `prompts` prompts, after the warm-up; with `memory` the updates' memory instead."""
+    """Measure `steps` steps of `prompts` prompts after the warm-up.
+
+    With `memory` the memory of the updates is measured instead.
+    """
 
     setting: str
     prompts: int
@@ -112,7 +115,7 @@ def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
 
 
 def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
-    """Run a measuring process; returns the last JSON object that it printed, empty if there is none.
+    """Run a measuring process; return the last JSON object that it printed, empty without any.
 
     Raises:
         BenchmarkError: it could not be started, took too long, failed, or printed what is not JSON.

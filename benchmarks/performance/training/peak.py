@@ -16,7 +16,9 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class PeakMemory:
-    """Measures the memory of updates: allocated by torch on a GPU, elsewhere the process's resident memory.
+    """Measures the memory of updates.
+
+    It is the memory allocated by torch on a GPU, elsewhere the resident memory of the process.
 
     Attributes:
         rises: bytes per update above weights, gradients and optimiser state.

@@ -1,4 +1,4 @@
-"""Run a peer's benchmark script under the peer's own Python, and measure its updates' memory.
+"""Run a peer's benchmark script under its own Python, and measure its updates' memory.
 
     PEER_PYTHON peer.py [--memory] [--model JSON] [--device D] SCRIPT FLAGS ...
 

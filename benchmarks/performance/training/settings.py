@@ -1,4 +1,7 @@
-"""Workloads of the benchmark: named model shapes and answer lengths. Two agents, G = 4, one turn."""
+"""Workloads of the benchmark: named model shapes and answer lengths.
+
+Two agents, G = 4, one turn.
+"""
 
 from __future__ import annotations
 

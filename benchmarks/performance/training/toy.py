@@ -20,7 +20,9 @@ SENTENCES = 2  # of a task; the peer's script has the same default
 
 
 class LengthRatio(TextEnv):
-    """Two agents with a shared reward that is highest if the second text is twice as long as the first.
+    """Two agents with a shared reward.
+
+    It is highest if the second text is twice as long as the first.
 
     Args:
         n: number of tasks.
@@ -36,7 +38,10 @@ class LengthRatio(TextEnv):
         return {agent: f"{task.data['text']}\n{agent.capitalize()}" for agent in self.agents}
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
-        """Reward max(0, 1 - |r - 2| / 2), with r = (second length + 1) / (first length + 1) in characters."""
+        """Reward max(0, 1 - |r - 2| / 2), with r = (second length + 1) / (first length + 1).
+
+        Lengths are in characters.
+        """
         first_length, second_length = (len(actions[agent]) for agent in AGENTS)
         ratio = (second_length + 1) / (first_length + 1)
         reward = max(0.0, 1 - abs(ratio - 2) / 2)
@@ -92,6 +97,6 @@ def tokenizer(vocab: int, backwards: bool = False) -> PreTrainedTokenizerFast:
 
 
 def model(setting: ModelShape, device: str, seed: int) -> Any:
-    """Make a Qwen3 with random weights in fp32, in evaluation mode; seeds torch's global generator."""
+    """Make a Qwen3 with random fp32 weights in evaluation mode; seeds torch's global generator."""
     torch.manual_seed(seed)
     return Qwen3ForCausalLM(Qwen3Config(**setting.model(), attn_implementation="sdpa")).to(device).eval()

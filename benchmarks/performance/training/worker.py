@@ -85,7 +85,10 @@ def measure(order: MeasurementOrder) -> dict[str, Any]:
 
 
 def build(chosen: ModelShape, order: MeasurementOrder) -> PolicyGradientLoop:
-    """Make a training loop as `palaver.trainers.train` does, with a random model and without a run folder."""
+    """Make a training loop as `palaver.trainers.train` does.
+
+    The model is random, and there is no run folder.
+    """
     config = _config(chosen, order)
     env = toy.LengthRatio(order.prompts * (WARMUP + order.steps))
     world = Distributed(config.device, chosen.dtype, cores=order.threads)

@@ -59,7 +59,10 @@ def write(ablation: Ablation, folder: Path) -> list[Path]:
 
 
 def draw(ax: Axes, ablation: Ablation) -> None:
-    """Draw Elo over the values, to scale if they are numbers, a line for each team set, with 95 % intervals."""
+    """Draw Elo over the values with 95 % intervals, a line for each team set.
+
+    Values that are numbers are drawn to scale.
+    """
     look = theme.PAPER
     at = _scale([variant.value for variant in ablation.variants])
     for n, table in enumerate(ablation.standings.tables):

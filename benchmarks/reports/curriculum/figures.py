@@ -1,4 +1,4 @@
-"""Figures of a curriculum's report: training curves, ratings, and the family tree of students.
+"""Figures of a curriculum's report: training curves, ratings, family tree of students.
 
 Every `draw_` function draws on the given axes.
 """
@@ -64,7 +64,10 @@ def draw_curve(ax: Axes, report: CurriculumReport, key: str, theme: Theme) -> No
 
 
 def rating_bars(ax: Axes, xs: Sequence[float], ratings: Sequence[Any], color: str, name: str) -> None:
-    """Draw a line of Elo ratings with their 95 % intervals; each rating has `elo`, `low` and `high`."""
+    """Draw a line of Elo ratings with their 95 % intervals.
+
+    Each rating has `elo`, `low` and `high`.
+    """
     elo = [rating.elo for rating in ratings]
     below = [rating.elo - rating.low for rating in ratings]
     above = [rating.high - rating.elo for rating in ratings]
@@ -73,7 +76,7 @@ def rating_bars(ax: Axes, xs: Sequence[float], ratings: Sequence[Any], color: st
 
 
 def draw_ratings(ax: Axes, report: CurriculumReport, theme: Theme) -> None:
-    """Draw the students' Elo on every team set, and the opponents' on the first as horizontal lines."""
+    """Draw the students' Elo on every team set, and the opponents' on the first as horizontals."""
     if report.standings is None:
         return
     students = [member for member in report.family() if member.student]
@@ -119,7 +122,9 @@ def spaced(heights: Sequence[float], distance: float) -> list[float]:
 
 
 def draw_tree(ax: Axes, report: CurriculumReport, theme: Theme) -> None:
-    """Draw the family tree: students from left to right in order, teachers at the left, Elo as height.
+    """Draw the family tree with Elo as height.
+
+    Students are arranged from left to right in order, teachers are at the left.
 
     Solid lines lead from a student to those initialised from it, dotted lines from a teacher to its students. Members
     without a rating are above all others.
@@ -151,7 +156,10 @@ def draw_tree(ax: Axes, report: CurriculumReport, theme: Theme) -> None:
 
 
 def _positions(family: Sequence[Member], teamset: str) -> dict[str, tuple[float, float]]:
-    """Label of each member -> (column, Elo); students have columns of their own, teachers share the first."""
+    """Map each member's label to (column, Elo).
+
+    Students have columns of their own, teachers share the first.
+    """
     ratings = [elo for member in family if (elo := member.elo(teamset)) is not None]
     span = max(ratings, default=1.0) - min(ratings, default=0.0)
     unrated_height = max(ratings, default=0.0) + 0.15 * span + 20

@@ -1,4 +1,4 @@
-"""Report of a run on one page: configuration, improvement, samples, and commands to reproduce it.
+"""Report of a run on one page: configuration, improvement, samples, reproduction commands.
 
 `write` makes `report.html` (a single static file: no script, nothing loaded from elsewhere) and `curve.png` in the run
 folder, and `episodes.html` with all episodes. Model text is untrusted: the template escapes everything, unsafe
@@ -41,7 +41,7 @@ COMPARISON, CURVES = "comparison.html", "comparison.png"
 
 
 def write(run: RunFolder | Path | str, n_samples: int = 4) -> Path:
-    """Write `report.html`, `curve.png` and `episodes.html` into the folder of a run; returns the first one's path.
+    """Write `report.html`, `curve.png` and `episodes.html` to a run folder; return the first.
 
     Raises:
         CheckpointError: the folder is not a run folder.
@@ -53,7 +53,10 @@ def write(run: RunFolder | Path | str, n_samples: int = 4) -> Path:
 
 
 def compare(runs: Sequence[RunFolder], out: Path) -> Path:
-    """Write a page and a picture with several runs' curves overlaid into the folder `out`; returns the page's path."""
+    """Write a page and a picture with several runs' curves overlaid into `out`.
+
+    Returns the path of the page.
+    """
     names = _names([run.folder.resolve() for run in runs])
     out.mkdir(parents=True, exist_ok=True)
     charts.write_comparison_png(runs, names, str(out / CURVES))

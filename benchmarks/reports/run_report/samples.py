@@ -1,4 +1,4 @@
-"""Samples of a run as plain data for the page: the same tasks before and after, turn by turn."""
+"""Samples of a run as plain data for the page: the same tasks before and after, by turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT_LIMIT = 8_000
 
 @dataclass(frozen=True)
 class RewardBar:
-    """A reward component and the length of its bar in per cent of the largest on the page's card."""
+    """Reward component and the length of its bar, in per cent of the largest on its card."""
 
     name: str
     value: float
@@ -37,7 +37,7 @@ class CompletionView:
 
 @dataclass(frozen=True)
 class TurnView:
-    """One turn: new observations, completions, reward with its components and metrics, and its reason."""
+    """One turn: new observations, completions, reward and its reason, components, metrics."""
 
     number: int
     shown: list[tuple[str, str]]
@@ -74,7 +74,10 @@ class TaskSample:
 
 
 def samples(run: RunFolder, n: int, camera: FrameRenderer) -> list[TaskSample]:
-    """First episodes of the first `n` evaluation tasks, before and after; not selected by reward."""
+    """First episodes of the first `n` evaluation tasks, before and after.
+
+    They are not selected by reward.
+    """
     evaluation = score(run)
     start = evaluation.before.step if evaluation.before else 0
     before = _first_of_each(run.episodes(start))
