@@ -107,9 +107,9 @@ class TurnMemory(nn.Module):
         return hidden
 
     def follow(self, x: Tensor, recalls: Sequence[Recall]) -> Tensor:
-        """Add one more turn (B, E) of B battles; their recalls are updated.
+        """Add one more turn (B, E) of B battles and update their recalls.
 
-        As `forward` up to rounding.
+        The result equals that of `forward` up to rounding.
         """
         turns = torch.tensor([recall.turns for recall in recalls], device=x.device)
         window = min(int(turns.max()) + 1, self.size.window)

@@ -127,7 +127,7 @@ class Asker:
 def _again(first: Question, last: Question, why: str, attempt: int) -> Question:
     """The same question with the reason why its answer could not be used.
 
-    What was answered is not shown again.
+    The answer itself is not shown again.
     """
     *before, final = first.conversation
     message = Message(final.role, f"{final.content}\n\n{AGAIN.format(why=why.partition(':')[0])}")

@@ -26,7 +26,7 @@ _AT_ONCE = 500  # keys in one query
 def key(chat: Chat, question: Question, sample: int) -> str:
     """SHA-256 of everything that an answer depends on.
 
-    Model and revision, sampling, seed, messages, schema, version and the number of the sample.
+    It depends on model and revision, sampling, seed, messages, schema, version and the index of the sample.
     """
     parts: dict[str, Any] = {
         "model": [chat.name, chat.revision],

@@ -1,4 +1,1 @@
-"""Models behind an HTTP server that speaks OpenAI's protocol.
-
-Questions, limits, budgets, and a policy.
-"""
+"""Models behind an HTTP server with OpenAI's protocol: questions, limits, budgets, a policy."""

@@ -101,7 +101,7 @@ class Budget:
 def purse() -> Budget:
     """The budget of this process, for all remote calls together.
 
-    `PALAVER_DOLLARS` and `PALAVER_TOKENS`, unlimited if not set.
+    It is set by `PALAVER_DOLLARS` and `PALAVER_TOKENS`, and unlimited if they are not set.
 
     Raises:
         ConfigError: one of them is no number of 0 or more.

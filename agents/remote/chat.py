@@ -124,7 +124,7 @@ class RemoteChat:
     async def _gather(self, tasks: Sequence[asyncio.Task[Answer]], hasty: bool) -> str:
         """Wait for all, or for the first failure, or for the deadline.
 
-        Returns what became of those not done.
+        Returns the reason why some are not done, "" if all are.
         """
         waiting = set(tasks)
         until = asyncio.get_running_loop().time() + self.options.deadline

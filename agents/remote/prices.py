@@ -40,7 +40,7 @@ class Price(BaseModel):
 def read_prices(path: Path | str) -> dict[str, Price]:
     """Read model -> price from a YAML or JSON file.
 
-    As `{some-model: {prompt: 0.15, completion: 0.6}}`.
+    An example is `{some-model: {prompt: 0.15, completion: 0.6}}`.
 
     Raises:
         ConfigError: it cannot be read, or holds something else.

@@ -85,7 +85,7 @@ def wrap(model: Any, tokenizer: Any, chat: str, reading: InputFormat | None, nam
 def fresh(source: str, device: str, chat: str, max_tokens: int, seed: int) -> RewardModel:
     """The trunk of a language model under a head drawn from `seed`.
 
-    Of a reward model with its own head.
+    A reward model keeps its own head.
 
     Args:
         source: a folder or a name on the hub.

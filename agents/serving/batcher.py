@@ -1,7 +1,4 @@
-"""Batching of requests that come at about the same time.
-
-They are answered together, in one batch of the policies.
-"""
+"""Batching: requests that arrive at about the same time are answered in one batch."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def url(listening: socket.socket) -> str:
 def run(app: Starlette, listening: socket.socket) -> None:
     """Serve until Ctrl-C.
 
-    It is raised as KeyboardInterrupt after the grace period of requests under way.
+    Ctrl-C is raised as KeyboardInterrupt after the grace period of requests under way.
     """
     _server(app).run([listening])
 

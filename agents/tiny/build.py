@@ -42,8 +42,8 @@ def ensure(
 ) -> Path:
     """Folder of the tiny model for these demonstrations, in the format of transformers.
 
-    The shipped one where its texts, recipe and seed are the wanted ones. Otherwise one from the cache, trained where it
-    is not there yet, or where a file of it is damaged. Nothing is downloaded.
+    It is the shipped one if its texts, recipe and seed are the wanted ones. Otherwise it is one from the cache, trained
+    if it does not exist yet or if one of its files is damaged. Nothing is downloaded.
 
     Args:
         demonstrations: `module:function`, a function `(n, seed) -> list[(conversation, answer)]`.
@@ -76,7 +76,7 @@ def ensure(
 def folder_stem(demonstrations: str) -> str:
     """Name of a generator's model without its key.
 
-    `matrix` for `palaver.envs.matrix.corpus:demonstrations`.
+    It is `matrix` for `palaver.envs.matrix.corpus:demonstrations`.
     """
     module, _, function = demonstrations.partition(":")
     stem = module.removeprefix("palaver.").removeprefix("envs.").removesuffix(".corpus").replace(".", "-")
@@ -147,7 +147,7 @@ def _build(folder: Path, generate: Generator, name: str, recipe: Recipe, seed: i
 def _fresh(generate: Generator, seed: int) -> list[Demonstration]:
     """One demonstration for each of `PROMPTS` prompts.
 
-    Fewer if the generator has fewer prompts in four times that number.
+    There are fewer if the generator has fewer prompts in four times that number.
     """
     first: dict[Conversation, str] = {}
     for conversation, answer in generate(4 * PROMPTS, seed):

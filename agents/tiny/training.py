@@ -1,4 +1,4 @@
-"""Imitation from scratch.
+"""Training of the tiny model from scratch, by imitation.
 
 The same texts, recipe and seed give the same weights, bit for bit, on one machine.
 """

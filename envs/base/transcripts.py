@@ -1,7 +1,4 @@
-"""Playing an environment without a model.
-
-Reproducible and hostile actions, and transcripts to compare.
-"""
+"""Play of an environment without a model: reproducible and hostile actions, and transcripts."""
 
 from __future__ import annotations
 
@@ -42,19 +39,14 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def babble(observations: Mapping[str, str], turn: int, agent: str) -> str:
-    """A reproducible action.
-
-    Some words that the agent has just read, in any order, sometimes none.
-    """
+    """Reproducible action: some words that the agent has just read, in any order, or none."""
     draw = random.Random(stable_seed("babble", turn, agent, observations.get(agent, "")))
     words = observations.get(agent, "").split() or ["yes"]
     return " ".join(draw.choices(words, k=draw.randint(0, 200)))
 
 
 def play(env: Env, seed: int, actions: Actions = babble, options: Mapping[str, Any] | None = None) -> list[str]:
-    """One episode as JSON lines.
-
-    The results of `reset` and every `step`, and `state()` at the end.
+    """One episode as JSON lines: results of `reset` and every `step`, and `state()` at the end.
 
     Raises:
         AssertionError: something returned is not plain data.
@@ -74,7 +66,7 @@ def steps(
 ) -> Iterator[tuple[int, list[str], tuple[Any, ...]]]:
     """The remaining episode, at most `TURNS` steps.
 
-    Turn, the agents alive before it, and the result of the step.
+    Each item is the turn, the agents alive before it, and the result of the step.
     """
     for turn in range(TURNS):
         alive = list(env.agents)

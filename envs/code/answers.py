@@ -231,7 +231,7 @@ def _piece(
 ) -> tuple[int, str, ast.Module | None]:
     """The piece that begins at `starts[at]`.
 
-    The place of the next one, its text, and its tree if it parses.
+    Returns the index in `starts` of the next piece, the text of this one, and its tree if it parses.
     """
     opens = re.match(r"(?:async[ \t]+)?def\b|class\b|@|from\b|import\b|\w+[ \t]*(?::[^=\n]+)?=[^=]", lines[starts[at]])
     shortest = ""
@@ -292,7 +292,7 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 def _segment(node: ast.stmt, lines: Sequence[str]) -> str:
     """The text of a statement, decorators included.
 
-    `ast.get_source_segment` splits the whole text for each.
+    `ast.get_source_segment` would split the whole text for each statement.
     """
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     if decorators:  # nothing else can stand in the line of the first
@@ -305,7 +305,7 @@ def _segment(node: ast.stmt, lines: Sequence[str]) -> str:
 def _last_of_each(parts: Iterable[Part]) -> tuple[Part, ...]:
     """The imports, and of the other parts those that bind a name which none binds later.
 
-    What parses goes first.
+    A part that parses takes precedence over one that does not.
     """
     selected: list[Part] = []
     bound = set[str]()

@@ -1,8 +1,7 @@
-"""Tests and the row that they are of. Pure.
+"""Tests and what they need of their row's solution, or why they cannot be run. Pure.
 
-What they take from its solution, and the reason why they cannot be run. The tests of some rows use a class, a module or
-a helper of the row's own solution. They get it from there, and not from the program under test: the row is trusted, and
-what it defines is run where the tests are.
+The tests of some rows use a class, a module or a helper of the row's own solution. They get it from there, and not from
+the program under test: the row is trusted, and what it defines is run where the tests are.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def _known(tree: ast.Module, entry_point: str, preamble: Iterable[Part]) -> set[
 def _certain(tree: ast.AST) -> Iterator[ast.AST]:
     """Code that is run for sure, or nearly so.
 
-    No branch, no second half of an `or`, no function but `check`.
+    It is in no branch, in no second half of an `or`, and in no function but `check`.
     """
     waiting = [tree]
     while waiting:
@@ -92,10 +91,7 @@ def _certain(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _binds_unseen(tree: ast.Module) -> bool:
-    """Return True where names may be bound invisibly.
-
-    By `import *`, or by `exec` and its like.
-    """
+    """Return True where `import *`, `exec` or the like may bind names invisibly."""
     star = any(alias.name == "*" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
     return star or bool(names_read([tree]) & {"exec", "globals", "locals", "vars", "setattr"})
 

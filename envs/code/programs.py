@@ -127,7 +127,7 @@ class _View:
     def _calls(self, node: ast.AST) -> bool:
         """Calls `aux(...)`, and `aux` as an argument of a function that will call it.
 
-        As in `map(aux, xs)` and `key=aux`.
+        Examples of the latter are `map(aux, xs)` and `key=aux`.
         """
         if not isinstance(node, ast.Call):
             return False
@@ -221,7 +221,7 @@ def bindings(nodes: Sequence[ast.AST]) -> set[str]:
 def _live(function: ast.FunctionDef) -> Iterator[ast.AST]:
     """The function and the nodes in it that can be reached.
 
-    Not those behind a `return` or in `if False`.
+    Nodes behind a `return` or in `if False` cannot.
     """
     waiting: list[ast.AST] = [function]
     while waiting:

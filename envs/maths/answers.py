@@ -73,8 +73,8 @@ def read(text: str) -> ParsedAnswer:
 def gold(text: str) -> ParsedAnswer:
     """The right answer as data sets give it.
 
-    After `####` where there is one (GSM8K), else the whole text. It is a number if it is one, with a unit at most:
-    `72`, `$1,200`, `12km`, `3 red apples`; else words: `2x + 2`.
+    It is the text after `####` where there is one (GSM8K), else the whole text. It is a number if it is one, with a
+    unit at most: `72`, `$1,200`, `12km`, `3 red apples`; else words: `2x + 2`.
     """
     marked = text.rpartition("####")[2].strip()
     boxed = _marked(marked) if "boxed" in marked else None

@@ -100,7 +100,7 @@ def numbers(text: str) -> Iterator[Number]:
 def _in_a_word(match: re.Match[str], before: str) -> bool:
     """Return whether letters or digits precede a number without a sign.
 
-    As in `x2`, or the rest of `1.2.3`.
+    Examples are `x2` and the rest of `1.2.3`.
     """
     return not (match["sign"] or match["money"]) and before.isalnum()
 

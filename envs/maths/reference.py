@@ -26,7 +26,7 @@ _QUOTED = re.compile(rf"(?:^{MARK}.*\n?)+|^{re.escape(NOTHING)}$", re.MULTILINE)
 def reference(conversation: Conversation, _seed: int) -> str:
     """The right answer, verdict or choice.
 
-    Of a question that it cannot solve the answer that others gave, or "".
+    For a question that it cannot solve it is the answer that others gave, or "".
     """
     question_prompt, last_prompt = _read_prompts(conversation)
     right, rationale = _solved(prompts.question_of(question_prompt))

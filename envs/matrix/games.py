@@ -52,8 +52,8 @@ def coordination(n: int) -> Record:
 def two_step() -> Record:
     """Two-step game: the first agent chooses which table follows.
 
-    A safe 7, or a table whose 8 needs both. T. Rashid et al., QMIX: monotonic value function factorisation for deep
-    multi-agent reinforcement learning (2018), section 5.
+    The choice is between a safe 7 and a table whose 8 needs both. T. Rashid et al., QMIX: monotonic value function
+    factorisation for deep multi-agent reinforcement learning (2018), section 5.
     """
     states = {
         "start": {"payoffs": 0, "next": ["A", "B"]},

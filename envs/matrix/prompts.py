@@ -81,7 +81,7 @@ def number_text(value: float) -> str:
 def written(game: MatrixGame) -> str:
     """The tables, a line per state.
 
-    Payoffs, or one for all, and the next state of each joint action.
+    A line has the payoffs, or one for all, and the next state of each joint action.
     """
     joints = [" ".join(joint) for joint in game.joints()]
     lines = []

@@ -106,7 +106,7 @@ def _names(value: object, form: re.Pattern[str], where: str, what: str) -> tuple
 def _states(record: Mapping[Any, Any]) -> dict[str, Mapping[str, Any]]:
     """The fields `payoffs` and `next` of each state.
 
-    Those of the game itself where it has one state alone.
+    For a game with one state they are those of the game itself.
     """
     states = record.get("states")
     if "states" not in record:

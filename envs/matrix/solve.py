@@ -49,7 +49,7 @@ def solve(game: MatrixGame) -> Solution:
 def best_values(game: MatrixGame, discount: float = 1.0, after: float = 0.0) -> Floats:
     """V_l(s), shape (horizon + 1, S + 1).
 
-    The best discounted return of the team with l turns left in the round.
+    It is the best discounted return of the team with l turns left in the round.
 
     Args:
         game: to be solved.

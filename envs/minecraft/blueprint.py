@@ -43,7 +43,7 @@ def boxes(
 ) -> list[Cuboid]:
     """Boxes that hold each cell of `where` once (every block, if None).
 
-    Greedily along x, then z, then y.
+    They are grown greedily along x, then z, then y.
 
     Args:
         cells: a world.

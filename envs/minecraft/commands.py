@@ -119,9 +119,9 @@ def lines_of(text: str) -> list[str]:
 
 
 def read(text: str, terms: Terms) -> ParsedCommands:
-    """Everything that one agent's text does under its terms.
+    """Parse the commands of one agent's text under its terms, in time linear in its length.
 
-    The same for any text, in time linear in its length.
+    Any text is accepted.
     """
     numbers = COORDINATES[terms.verb]
     lines = text.splitlines()
@@ -151,7 +151,7 @@ def read(text: str, terms: Terms) -> ParsedCommands:
 def _table(count: int, places: slice | list[int], parsed: bulk.ParsedLines | None, terms: Terms) -> Boxes:
     """Table (8, lines) of plain commands.
 
-    Lowest corner, highest corner, code, and 1 if placing, else 0.
+    A column holds the lowest corner, the highest corner, the code, and 1 if placing, else 0.
     """
     table = np.zeros((8, count), dtype=np.intp)
     if parsed is None:
@@ -264,7 +264,7 @@ def _limits(terms: Terms) -> dict[int, tuple[int, str]]:
 def parse_line(line: str, terms: Terms) -> Placing | str | None:
     """Parse one line without its bullet.
 
-    A placing, `KILL`, the reason why it is no command, or None for a lone `/`.
+    Returns a placing, `KILL`, the reason why it is no command, or None for a lone `/`.
     """
     words = line.removeprefix("/").split()
     if not words:

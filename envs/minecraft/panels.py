@@ -1,6 +1,6 @@
 """The parts of a picture.
 
-The two worlds in three dimensions, the layers, who built what, and the legend.
+They are the two worlds in three dimensions, the layers, who built what, and the legend.
 """
 
 from __future__ import annotations

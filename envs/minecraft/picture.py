@@ -1,7 +1,8 @@
 """Pictures of a target and of the built world.
 
-In three dimensions and layer by layer, wrong cells marked. `rgb_array` needs matplotlib, which `palaver[train]` brings;
-it uses none of pyplot's state, may be called from any thread, and gives the same picture for the same worlds.
+They are in three dimensions and layer by layer, with wrong cells marked. `rgb_array` needs matplotlib, which
+`palaver[train]` brings; it uses none of pyplot's state, may be called from any thread, and gives the same picture for
+the same worlds.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class Faces:
 def faces(solid: NDArray[np.bool_], ghosts: NDArray[np.bool_], view: ViewAngle) -> Faces:
     """Faces of a world that look toward the eye.
 
-    Those of the solid cells, and of the ghosts among the others. A face is left out where a solid neighbour covers it,
-    or where both cells are ghosts.
+    They are those of the solid cells, and of the ghosts among the others. A face is left out where a solid neighbour
+    covers it, or where both cells are ghosts.
 
     Cells of a grid seen from one direction never cover each other in a circle: sorted by how far each lies along the
     three axes toward the eye, later ones are never behind earlier ones.

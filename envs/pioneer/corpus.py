@@ -1,8 +1,8 @@
 """Imitation texts for both agents.
 
-Papers of the arXiv generator, each answered alone or after a partner. Both paragraphs are written as by the author who
-does not coordinate. The observer's are drawn without regard to the partner's, so that it is left to reward what to make
-of them.
+They are about papers of the arXiv generator, each answered alone or after a partner. Both paragraphs are written as by
+the author who does not coordinate. The observer's are drawn without regard to the partner's, so that it is left to
+reward what to make of them.
 """
 
 from __future__ import annotations

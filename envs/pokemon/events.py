@@ -12,7 +12,7 @@ MAJOR = frozenset({"move", "switch", "drag", "replace", "cant", "faint", "win", 
 def event_texts(groups: Sequence[Sequence[str]], me: str) -> list[str]:
     """A text for each group of lines.
 
-    One line of text for every move, switch or the like, followed by its effects.
+    It has one line for every move, switch or the like, followed by its effects.
 
     Args:
         groups: lines of the protocol.

@@ -11,7 +11,7 @@ STATS = ("atk", "def", "spa", "spd", "spe")
 def types(dex: Dex, mon: Own | OpposingPokemon, player: Mine | Theirs | None = None) -> tuple[str, ...]:
     """Current types of a Pokémon.
 
-    `player` if it is active, whose volatiles may change its types.
+    Give `player` if it is active, because its volatiles may change its types.
     """
     tera = mon.get("tera")
     if mon.get("terastallized") and tera and tera != "stellar":

@@ -106,8 +106,8 @@ def read(text: str, legal: Sequence[str]) -> ParsedAction:
 def drawn(legal: Sequence[str], *keys: object) -> str:
     """Return the action where a text names none.
 
-    Any of the legal ones, equally likely, the same for the same keys. It carries no skill, so that an illegal answer is
-    worth no more than a legal action at random.
+    All legal actions are equally likely, and the draw is the same for the same keys. It carries no skill, so that an
+    illegal answer is worth no more than a legal action at random.
 
     >>> sorted({drawn(("move surf", "switch starmie"), "p1", turn) for turn in range(9)})
     ['move surf', 'switch starmie']

@@ -147,7 +147,7 @@ def pioneer() -> Workflow:
 def verify(rounds: int = 1) -> Workflow:
     """`generator` answers, `verifier` approves or rejects, and `refiner` answers again.
 
-    Approval ends it; `rounds` times.
+    The last two repeat `rounds` times, or until an approval.
 
     Args:
         rounds: how often the verifier looks at most.

@@ -1,8 +1,8 @@
 """Any one-turn environment as the task of a workflow.
 
-Writing after a discussion, code with a reviewer, and others. The `env` keyword names the task's environment, `workflow`
-the stages and the texts they see; [workflows](../workflows.md) shows all of them, and how to declare your own. By
-default two authors plan in a sentence what they are going to write, read each other's sentence, and then write
+Examples are writing after a discussion, and code with a reviewer. The `env` keyword names the task's environment,
+`workflow` the stages and the texts they see; [workflows](../workflows.md) shows all of them, and how to declare your
+own. By default two authors plan in a sentence what they are going to write, read each other's sentence, and then write
 `arxiv-v0`'s two paragraphs. With `env="coding-mini-v0", workflow="review"` a coder writes a program, a reviewer
 criticises it, and the coder writes it again.
 

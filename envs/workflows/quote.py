@@ -43,7 +43,7 @@ def quoted(text: str, max_chars: int) -> str:
 def room_for_each(room: int, texts: int, max_chars: int) -> int:
     """Number of characters shown of each text.
 
-    `max_chars`, or fewer where that does not fit in `room`. Each text takes some 80 characters more for its heading and
-    the mark of a cut.
+    It is `max_chars`, or fewer where that does not fit in `room`. Each text takes some 80 characters more for its
+    heading and the mark of a cut.
     """
     return max(_LEAST, min(max_chars, room // max(1, texts) - 80))

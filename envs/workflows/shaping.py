@@ -1,4 +1,4 @@
-"""RewardScheme terms for improvement and influence, added to scores.
+"""Reward terms for improvement and influence, added to scores.
 
 Pure functions, (T, N) -> (T, N). Sources: MARTI is the repository TsinghuaC3I/MARTI, UMAD (MAVERL) the repository
 qiaodan-cuhk/UMAD, MAPoRL Park et al., arXiv:2502.18439.
@@ -52,7 +52,7 @@ def quality(scores: Scores, weight: float, earlier: Earlier) -> list[list[float]
 def outcome(scores: Scores, weight: float) -> list[list[float]]:
     """weight * the agent's newest score: MARTI's `with_outcome`.
 
-    At every turn before the one where it was scored.
+    It is given at every turn before the one where it was scored.
     """
     added = [[0.0] * len(row) for row in scores]
     for agent in range(len(scores[0]) if scores else 0):

@@ -53,7 +53,7 @@ def parse_range(prompt: str, unit: str, default: tuple[float, float]) -> tuple[f
 def topic(text: str) -> list[str]:
     """Distinct words of five letters or more, in order, lower case.
 
-    Without stop words and headings.
+    Stop words and headings are left out.
     """
     body = _HEADING.sub("", text)
     candidates = [word for word in words(body) if len(word) > 4 and word.isalpha() and word not in stop_list()]

@@ -78,7 +78,7 @@ def summary(name: str) -> str:
 class Commands(TyperGroup):
     """Command group: a user error is one line on stderr and exit code 2, Ctrl-C exit code 130.
 
-    Others are defects.
+    Other errors are defects.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -130,7 +130,7 @@ def latest(stem: str, file: str, runs: Path = RUNS) -> Path | None:
 def named(recipe: str, items: Sequence[str], resume: bool, is_kind: Callable[[str], bool]) -> str | None:
     """Return the recipe of a kind in the arguments of `palaver train`, else None.
 
-    Or the folder after --resume.
+    With --resume it may also be a folder.
     """
     given = [recipe, *(item for item in items if resume and "=" not in item)]
     return next((name for name in given[::-1] if is_kind(name)), None)

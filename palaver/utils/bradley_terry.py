@@ -69,7 +69,7 @@ def strengths(points: Array, games: Array, pairs: Pairs, players: int) -> Array:
 def deviations(strengths: Array, games: Array, pairs: Pairs, anchor: int) -> Array:
     """Standard deviations of the distances to the anchor. (P,), (K,), (K, 2) to (P,).
 
-    From the Fisher information of the model, as if all games were independent and without ties.
+    They follow from the Fisher information of the model, as if all games were independent and without ties.
     """
     score = expected(strengths, pairs)
     information = np.full((len(strengths), len(strengths)), 1 / len(strengths))

@@ -15,7 +15,7 @@ from rich.progress import (
 def progress_columns(label: str) -> tuple[ProgressColumn, ...]:
     """Columns of a progress bar.
 
-    Label, bar, count, the field `shown` of the task, elapsed and remaining time.
+    They are label, bar, count, the field `shown` of the task, elapsed and remaining time.
     """
     return (
         TextColumn(label),

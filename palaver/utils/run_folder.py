@@ -307,10 +307,7 @@ def _disk_fault(error: BaseException | None) -> OSError | None:
 
 @dataclass(frozen=True)
 class DamagedLine:
-    """A damaged line.
-
-    Its number, from 1, the reason, and its bytes.
-    """
+    """A damaged line: its number (from 1), the reason, and its bytes."""
 
     number: int
     reason: str

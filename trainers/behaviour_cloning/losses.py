@@ -62,7 +62,7 @@ def weights(
 def policy_loss(logp: Tensor, weight: Tensor, known: Tensor) -> Tensor:
     """-sum f(A) log pi(a | s) / n over the n decisions that are known.
 
-    All (B, S). 0 where none is.
+    All arguments are (B, S). The loss is 0 where none is known.
     """
     return -(logp * weight * known).sum() / known.sum().clamp_min(1)
 

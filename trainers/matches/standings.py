@@ -1,7 +1,4 @@
-"""Tables from games.
-
-Results by pairing, ratings, and scores of players on the other team sets.
-"""
+"""Tables from games: results by pairing, ratings, and scores on the other team sets."""
 
 from __future__ import annotations
 

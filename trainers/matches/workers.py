@@ -52,9 +52,9 @@ def run(
     note: Callable[[str], None] = lambda _: None,
     recording: Recording | None = None,
 ) -> list[GameResult]:
-    """Play the games; the records of those that count.
+    """Play the games and return the records of those that count.
 
-    Interrupted at any moment, what has ended is in the file.
+    After an interruption the file has every game that has ended.
 
     Args:
         setting: of the arena.
@@ -94,9 +94,9 @@ def _play_in_process(
     turn: Callable[[Sequence[GameSpec]], None] = lambda _: None,
     alone: Sequence[GameSpec] = (),
 ) -> Generator[GameResult, None, None]:
-    """In this process, team set by team set.
+    """Play in this process, team set by team set.
 
-    What fails is played again at the end, one game at a time.
+    Failed games are played again at the end, one at a time.
 
     Args:
         setting: of the arena.
@@ -234,7 +234,7 @@ class _Crew:
             worker.playing = message
 
     def lose(self, worker: _Worker, why: str) -> Generator[GameResult, None, None]:
-        """Let a fresh process play what one that is lost has left.
+        """Let a fresh process play the remaining games of a lost one.
 
         Games that were tried too often have failed.
 

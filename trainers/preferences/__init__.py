@@ -1,4 +1,1 @@
-"""Preferences between joint actions.
-
-Pairs of a team's answers to one task, the better first.
-"""
+"""Preferences between joint actions: pairs of a team's answers to a task, the better first."""

@@ -41,8 +41,8 @@ def row_weights(
 ) -> Tensor:
     """(R,) gradient weight of each completion.
 
-    + slope in the better, - slope in the worse action. The gradient of the sum of the pairs' losses is - sum over rows
-    of weight times the gradient of log pi(row), for h is a sum of log-probabilities.
+    It is + slope in the better and - slope in the worse action. The gradient of the sum of the pairs' losses is - sum
+    over rows of weight times the gradient of log pi(row), for h is a sum of log-probabilities.
 
     Args:
         slope: (P,) `dpo_slope`.

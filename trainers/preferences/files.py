@@ -1,6 +1,6 @@
 """Preferences in files.
 
-One JSON object a line, or any file or data set with `chosen` and `rejected`.
+A file has one JSON object a line, or is any file or data set with `chosen` and `rejected`.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class PairReader:
 def _turn(position: int, pair: PreferenceRecord, side: int, team: Mapping[str, Policy]) -> Turn:
     """Make a joint step of one side of a pair.
 
-    Texts without tokens for other than language models.
+    The texts have no tokens for policies other than language models.
     """
     name, reward = SIDES[side]
     completions: dict[str, Completion] = {}

@@ -21,7 +21,7 @@ class HasClock(Protocol):
 class SteppedLoop(Protocol):
     """A trainer in steps.
 
-    As `policy_gradient.PolicyGradientLoop` and `value_decomposition.legal.LegalLoop`.
+    Examples are `policy_gradient.PolicyGradientLoop` and `value_decomposition.legal.LegalLoop`.
     """
 
     @property

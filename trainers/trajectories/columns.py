@@ -23,7 +23,7 @@ LEVEL = 3  # of the compression; 6 takes three times as long for a fifth less
 class Columns:
     """The decisions of one trajectory.
 
-    Words and labels as ids into the table of their file, whose first word is "".
+    Words and labels are ids into the table of their file, whose first word is "".
 
     Attributes:
         turn: (S,) of the simulator.

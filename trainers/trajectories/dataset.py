@@ -37,7 +37,7 @@ def dataset(folder: Path, cache: Path | None = None) -> datasets.Dataset:
 def texts(folder: Path, cache: Path | None = None) -> datasets.Dataset:
     """A row for every decision of which the observation was kept.
 
-    `text`, `legal`, `executed`, `slot`, `requested`, `reward`, `turn`, and the fields of `Trajectory`.
+    Its columns are `text`, `legal`, `executed`, `slot`, `requested`, `reward`, `turn`, and the fields of `Trajectory`.
 
     Args:
         folder: of battles that were recorded with their texts.

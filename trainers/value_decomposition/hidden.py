@@ -103,7 +103,7 @@ class FrozenFeatures:
 class Sentences:
     """A sentence-embedding model of transformers.
 
-    The mean of its last hidden states, of length 1.
+    An embedding is the mean of the last hidden states, scaled to length 1.
 
     Args:
         name: name of the model, or its folder.

@@ -1,7 +1,7 @@
 """Value-decomposition loop over legal actions.
 
-Epsilon-greedy play, replay, updates of values. No algorithm is known by name. Every draw is keyed by the run's seed and
-the step.
+It has epsilon-greedy play, replay, and updates of values. No algorithm is known by name. Every draw is keyed by the
+run's seed and the step.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def td_loss(q_tot: Tensor, target: Tensor) -> Tensor:
 def epsilon(first: float, last: float, steps: int, step: int) -> float:
     """Probability of a random action in step 1, 2, ...
 
-    Linear from `first` to `last` in `steps`.
+    It is linear from `first` to `last` in `steps`.
 
     >>> [round(epsilon(1.0, 0.2, 3, step), 2) for step in (1, 2, 3, 9)]
     [1.0, 0.6, 0.2, 0.2]

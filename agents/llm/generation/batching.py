@@ -44,7 +44,7 @@ def free_cuda(device: torch.device) -> int:
 def column_bytes(config: Any, dtype: torch.dtype) -> int:
     """Memory of one token's keys and values over all layers.
 
-    Of a model without attention, that of its width.
+    For a model without attention, it is the memory of its width.
     """
     config = config.get_text_config()
     queries = getattr(config, "num_attention_heads", None) or 1

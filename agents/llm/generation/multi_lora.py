@@ -1,6 +1,6 @@
 """Several adapters in one batch.
 
-What generation needs to know of them, and the fallback for models that cannot mix them.
+This module has the interface for generation, and the fallback for models that cannot mix adapters.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, T
 def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
     """Draw from the nucleus of (R, V).
 
-    Among a few leading tokens if they hold the nucleus, else down to its lowest token.
+    The draw is among a few leading tokens if they hold the nucleus, else down to its lowest token.
     """
     for k in NUCLEUS_GUESSES:
         if 8 * k <= probabilities.shape[-1]:

@@ -78,9 +78,9 @@ def new_config(model: Any, lora: LoraOptions, base: str) -> LoraConfig:
 
 
 def _ends(chosen: list[str], model: nn.Module) -> list[str]:
-    """Last parts of these names where they are unique, as serving engines expect.
+    """Last parts of these names if they name no other module, as serving engines expect.
 
-    Otherwise the whole names.
+    Otherwise all names are returned whole.
     """
     ends = {name.rpartition(".")[2] for name in chosen}
     meant = {name for name, _ in model.named_modules() if name.rpartition(".")[2] in ends}

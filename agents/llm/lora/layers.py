@@ -82,7 +82,7 @@ class Lora:
     def active(self, key: str | None) -> Iterator[Any]:
         """The model, computing with this adapter or with none.
 
-        Afterwards with the one that was chosen before.
+        The adapter that was chosen before is restored afterwards.
         """
         before = self._chosen
         if key != before:
@@ -101,7 +101,7 @@ class Lora:
     def mixed(self, adapters: Sequence[int]) -> Iterator[None]:
         """See `Adapters.mixed`.
 
-        As peft's own `adapter_names`, but that these hooks also go after an error.
+        Works as peft's own `adapter_names`, but these hooks are also removed after an error.
         """
         names = [BASE if adapter < 0 else self.served[adapter] for adapter in adapters]
         hook = partial(_named, names)

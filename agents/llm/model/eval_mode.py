@@ -12,7 +12,7 @@ from torch import nn
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Context of evaluation mode.
 
-    Afterwards each module has the mode it had, while `model.train` would give all the same.
+    Afterwards each module is in its previous mode again; `model.train` would give all the same mode.
     """
     before = [(module, module.training) for module in model.modules()]
     model.eval()

@@ -65,9 +65,7 @@ LANGUAGE_MODEL = Kind()
 def load_pretrained(
     source: str, device: torch.device, dtype: torch.dtype = torch.float32, kind: Kind = LANGUAGE_MODEL
 ) -> tuple[nn.Module, Any]:
-    """Load the model (evaluation mode, on `device`) and the tokenizer.
-
-    They are saved under a folder or a hub name.
+    """Load a model (in evaluation mode, on `device`) and its tokenizer from a folder or the hub.
 
     Raises:
         PolicyError: no such folder or hub model, no network, no model in it, weights missing, or no tokenizer.

@@ -45,7 +45,7 @@ class ModelOptions:
 class LoraOptions:
     """Shape of a low-rank adapter (LoRA, arXiv 2106.09685).
 
-    W x + (alpha / rank) B A x in place of W x.
+    A layer computes W x + (alpha / rank) B A x in place of W x.
 
     Attributes:
         rank: rows of A and columns of B.

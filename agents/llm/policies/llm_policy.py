@@ -114,7 +114,7 @@ class LLMPolicy:
     def refresh(self) -> None:
         """Count an update of the weights and renew every copy that generation computes with.
 
-        To be called after the weights changed.
+        Call this after the weights have changed.
         """
         self.version += 1
         self._engine.refresh()

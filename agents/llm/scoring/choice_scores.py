@@ -1,7 +1,4 @@
-"""A constrained choice: a language model scores given answers to a prompt.
-
-One of the answers is chosen.
-"""
+"""Constrained choice among given answers to a prompt, by a language model's scores."""
 
 from __future__ import annotations
 

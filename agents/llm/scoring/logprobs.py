@@ -1,6 +1,6 @@
 """Log-probabilities of given answers under a model, with gradients.
 
-Trainers and reference models need them.
+They are used by trainers and reference models.
 """
 
 from __future__ import annotations

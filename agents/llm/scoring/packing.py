@@ -109,7 +109,7 @@ def pack(
 def attention_mask(segment: Tensor) -> Tensor:
     """(B, 1, W, W) mask, True where a position may attend.
 
-    At or before itself, in the prompt or in its own segment.
+    It attends to positions at or before itself, in the prompt or in its own segment.
     """
     query_segment, key_segment = segment[:, :, None], segment[:, None, :]
     earlier = torch.ones(segment.shape[1], segment.shape[1], dtype=torch.bool, device=segment.device).tril()

@@ -52,7 +52,7 @@ _PARTS: WeakKeyDictionary[nn.Module, SplitModel | None] = WeakKeyDictionary()
 def split_head(model: Any) -> SplitModel | None:
     """Trunk and linear head where logits = head(trunk(ids)), else None.
 
-    A model may do more, such as soft caps and scales.
+    It is None for models that do more, such as soft caps and scales.
     """
     if model not in _PARTS:
         _PARTS[model] = _split(model)

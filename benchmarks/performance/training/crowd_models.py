@@ -1,6 +1,6 @@
 """Write the models of the team benchmark.
 
-python -m palaver.benchmarks.performance.training.crowd_models JSON
+Usage: `python -m palaver.benchmarks.performance.training.crowd_models JSON`.
 """
 
 from __future__ import annotations

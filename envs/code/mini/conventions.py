@@ -17,7 +17,7 @@ from palaver.envs.code.programs import AUX, Program
 def shares(program: Program) -> dict[str, float]:
     """`aux_NAME` and `main_NAME` for each convention.
 
-    1 for the convention that the function follows, else 0.
+    The value is 1 for the convention that the function follows, else 0.
     """
     conventions = {
         "aux": helper(program.aux.node) if program.aux else "",

@@ -98,7 +98,7 @@ class Combination:
     def tests(self) -> str:
         """`TESTS` assertions in which the filter and the map matter.
 
-        Without either the result would be another.
+        Without either of them the result would differ.
         """
         rng = random.Random(stable_seed("coding-mini tests", self.filter, self.map, self.aggregate))
         put, change, cases = AGGREGATES[self.aggregate].run, MAPS[self.map].run, list[str]()

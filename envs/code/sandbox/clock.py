@@ -97,7 +97,7 @@ class Allowance:
     def check(self) -> None:
         """As `elapse`, where something did happen.
 
-        An answer that comes in drops must not last for ever.
+        An answer that arrives in small pieces must not take forever.
         """
         if time.monotonic() >= self._next:
             self.elapse()

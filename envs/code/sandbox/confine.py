@@ -1,7 +1,7 @@
 """Confinement of a worker and of its children.
 
-Mounts, capabilities and files of the worker; resources and calls of the children. Standard library only: this module
-also runs in the worker, where Palaver is not installed.
+It restricts mounts, capabilities and files of the worker, and resources and calls of the children. Standard library
+only: this module also runs in the worker, where Palaver is not installed.
 """
 
 from __future__ import annotations

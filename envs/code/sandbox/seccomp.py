@@ -306,8 +306,9 @@ def _threads_only() -> list[bytes]:
 def _known_mode(half: int) -> list[bytes]:
     """Refuse two ways of opening a file.
 
-    The undocumented mode 3, and truncation of a file that is opened for reading. Before Linux 6.2 Landlock does not
-    control either: mode 3 needs none of its rights and, with O_TRUNC, empties any file that belongs to the user.
+    They are the undocumented mode 3, and truncation of a file that is opened for reading. Before Linux 6.2 Landlock
+    does not control either: mode 3 needs none of its rights and, with O_TRUNC, empties any file that belongs to the
+    user.
     """
     return [
         _op(_LOAD, _ARGUMENTS + 4 * half),

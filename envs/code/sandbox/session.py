@@ -1,7 +1,7 @@
 """The trusted end of one program.
 
-Its function as a callable, and the outcome of each call. Standard library only: this module also runs in the examiner,
-where Palaver is not installed.
+It offers the program's function as a callable, and the outcome of each call. Standard library only: this module also
+runs in the examiner, where Palaver is not installed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TestsFault(BaseException):
 class Session:
     """One program in one worker.
 
-    Restarted after a lost call, so that each test is judged on its own.
+    The worker is restarted after a lost call, so that each test is judged on its own.
 
     Attributes:
         calls: calls made so far.

@@ -42,7 +42,7 @@ def unprivileged() -> int | None:
 def interpreter() -> Path:
     """This process's Python or, where the worker's user cannot run it, the system's.
 
-    The same version if there is one, else the newest.
+    The system's is of the same version if there is one, else the newest.
 
     Raises:
         SandboxError: there is none.

@@ -117,7 +117,7 @@ def _confine(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _warm() -> None:
     """Warm up what every child needs.
 
-    Imports, and the interpreter's adaptation of the code that each will run.
+    It imports modules and lets the interpreter adapt the code that each child will run.
     """
     for name in PRELOAD:
         importlib.import_module(name)

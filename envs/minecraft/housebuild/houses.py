@@ -1,6 +1,6 @@
 """Random houses in the public schema. Pure.
 
-Floor, walls with posts, door and windows, storeys, a roof.
+They have a floor, walls with posts, a door and windows, storeys, and a roof.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from palaver.envs.minecraft.env import BuildTarget
 def resource_limits(plan: BuildTarget, agents: int) -> dict[int, int]:
     """Code -> most cells that one agent may fill.
 
-    ceil(c / n) + floor(c / 2n) of the c cells in the plan.
+    It is ceil(c / n) + floor(c / 2n) of the c cells in the plan.
 
     >>> from palaver.envs.minecraft.world import empty
     >>> cells = empty((5, 1, 1)); cells[:] = 1
@@ -90,7 +90,7 @@ def wrong_rectangles(
 def schedule(rectangles: list[Cuboid], left: dict[int, int]) -> list[Cuboid]:
     """The largest rectangles within the remaining limits.
 
-    Then the largest part of one that remains.
+    They are followed by the largest part of one that remains.
     """
     left, chosen, others = dict(left), [], []
     for cuboid in sorted(rectangles, key=lambda r: (-r.volume, r)):

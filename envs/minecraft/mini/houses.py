@@ -19,7 +19,7 @@ KNOWN, HELD_OUT = 320, 64  # of the sample, the houses held out last
 def house(rng: random.Random) -> tuple[str, ...]:
     """A house of three kinds of block.
 
-    5 to 7 wide and deep, walls 3 or 4 high, a door two high in front.
+    It is 5 to 7 wide and deep, with walls 3 or 4 high and a door two high in front.
     """
     width, depth, height = rng.randint(5, 7), rng.randint(5, 7), rng.randint(3, 4)
     x, z = rng.randint(0, SIZE[0] - width), rng.randint(0, SIZE[2] - depth)

@@ -17,7 +17,7 @@ _NUMBERED = re.compile(r"\d{1,3}\. \S")
 def opening(index: int, agents: int, max_lines: int, lines: str) -> str:
     """The first observation.
 
-    The agent's number, from 0, how many lines it may write, and the lines of the plan.
+    It has the agent's number (from 0), how many lines it may write, and the lines of the plan.
     """
     role = f"You are builder {index + 1} of {agents}." if agents > 1 else "You build alone."
     plan = "\n".join(f"{line_number}. {line}" for line_number, line in enumerate(lines_of(lines), 1))

@@ -38,7 +38,7 @@ def stage(n: int) -> float:
 def stat(dex: Dex, mon: Mon, name: str, player: Seat | None = None) -> float:
     """Stat of a Pokémon: attack, defence, special attack, special defence or speed.
 
-    With boosts where `player` is given, and burn and paralysis. The opponent's are estimated: highest values in
+    Burn and paralysis count, and boosts if `player` is given. The opponent's stats are estimated: highest values in
     generations 1 and 2, middling ones later.
     """
     n = STATS.index(name)
@@ -81,7 +81,7 @@ def accuracy(dex: Dex, id: str) -> float:
 def multiplier(dex: Dex, kind: str, target: Mon, player: Seat | None = None) -> float:
     """Effectiveness of a type of attack against a Pokémon.
 
-    By its types, and by abilities that it must have or has shown.
+    It depends on its types, and on abilities that it must have or has shown.
     """
     effect = dex.effectiveness(kind, types(dex, target, player))
     ability = target.get("ability")

@@ -16,7 +16,7 @@ _POWER = re.compile(r"power (\d+|varying), x([\d.]+) on them, (?:accuracy (\d+)|
 def reference(conversation: Conversation, seed: int) -> str:
     """The listed move with the largest power x effectiveness x accuracy.
 
-    Where none does damage any action, drawn.
+    Where none does damage, it is any action, drawn at random.
     """
     listed = _LISTED.findall(conversation[-1].content) if conversation else []
     if not listed:

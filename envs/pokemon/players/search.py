@@ -90,7 +90,7 @@ def best_action(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> st
 def standing(battle: Battle, dex: Dex, side: Side) -> float:
     """Value of a side's position; 100 if it has won.
 
-    By hit points, Pokémon alive, conditions, and the duel.
+    It depends on hit points, Pokémon alive, conditions, and the duel.
     """
     if battle.lost:
         return 0.0
@@ -184,7 +184,7 @@ def prospects(
 def _tried(world: Battle, dex: Dex, side: Side, draw: random.Random, actions: Sequence[str]) -> dict[str, float]:
     """Mean position value after each action in one world, over the replies.
 
-    One seed for all.
+    All use one seed.
     """
     words, seed = dict(world.views[side]["legal"]), draw.randrange(2**53)
     replies = _replies(world, dex, side, draw)

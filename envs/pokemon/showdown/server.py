@@ -1,6 +1,6 @@
 """The package's own server, for this machine only.
 
-For players that speak Showdown's protocol over a websocket.
+It is for players that speak Showdown's protocol over a websocket.
 
 It runs from a folder of its own, made of links to the installed package, with a configuration of ours: it listens on
 127.0.0.1, authenticates no player (any free name will do), limits nothing by address or speed, and names no login

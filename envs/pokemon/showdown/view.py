@@ -76,9 +76,9 @@ class OpposingPokemon(TypedDict):
 
 
 class SideState(TypedDict):
-    """Fields of both sides: `active` indexes `team`, -1 before one is sent out.
+    """Fields of both sides.
 
-    `entered` its turn.
+    `active` indexes `team`, -1 before one is sent out, and `entered` is its turn.
     """
 
     active: int

@@ -72,9 +72,7 @@ def play(
 
 
 def show(episode: Episode, max_reward: float | None) -> None:
-    """Print an episode turn by turn.
-
-    Observations, completions, and rewards with their components.
+    """Print an episode by turn: observations, completions, and rewards with their components.
 
     Args:
         episode: to be printed.

@@ -1,7 +1,4 @@
-"""`palaver view`: episodes as one page to read in a browser.
-
-The episodes of a run, a file or recorded battles.
-"""
+"""`palaver view`: episodes of a run, a file or recorded battles as one page for a browser."""
 
 from __future__ import annotations
 

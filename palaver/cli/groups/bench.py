@@ -1,7 +1,4 @@
-"""`palaver bench`: speed, and accuracy of reasoning teams.
-
-Speed of steps, teams, programs and battles.
-"""
+"""`palaver bench`: speed of steps, teams, programs and battles; accuracy of reasoning teams."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`palaver train reward-model` and `palaver train arxiv-marlhf`.
 
-Preferences, a reward model, and a team trained on it.
+They make preferences, a reward model, and a team trained on it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 
 def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
-    """Return the recipe in the arguments of `palaver train` if it trains a reward model.
-
-    Otherwise None.
-    """
+    """Recipe in the arguments of `palaver train` if it trains a reward model, else None."""
     return folders.named(recipe, items, resume, is_marlhf)
 
 

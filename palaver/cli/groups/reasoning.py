@@ -1,6 +1,6 @@
 """`palaver bench reasoning`: teams compared with one agent on the same problems.
 
-They are trained and evaluated.
+All are trained and evaluated.
 """
 
 from __future__ import annotations

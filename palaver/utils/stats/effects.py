@@ -73,7 +73,7 @@ def score_interval(points: Array, games: Array, level: float = LEVEL) -> tuple[f
 def games_for(half_width: float, level: float = LEVEL) -> int:
     """Number of games after which the interval has the given half width: z² / 4w².
 
-    For a score of one half.
+    It holds for a score of one half.
 
     >>> games_for(0.10), games_for(0.05), games_for(0.03)
     (97, 385, 1068)

@@ -1,7 +1,4 @@
-"""Improvement by training with its interval.
-
-From repeats of a run on the same held-out tasks.
-"""
+"""Improvement by training with its interval, from repeats on the same held-out tasks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Statistics of a few repeats of one run with different seeds.
 
-Intervals of their mean, agreement, two modes. The intervals are of 95 %. Student's and Welch's take the seeds' returns
-as draws from a normal distribution; the bootstrap does not, but is narrow for few seeds.
+They are intervals of the mean, agreement, and two modes. The intervals are of 95 %. Student's and Welch's take the
+seeds' returns as draws from a normal distribution; the bootstrap does not, but is narrow for few seeds.
 """
 
 from __future__ import annotations
