@@ -14,6 +14,7 @@ from palaver.agents.llm.generation.batching import free_cuda
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import SHARING
 from palaver.trainers.run.memory import GIB, estimate
+from palaver.trainers.run.progress import title
 from palaver.trainers.update.reference_model import held
 from palaver.trainers.update.updater import Updater
 
@@ -30,20 +31,16 @@ def announce(
     """Print a summary of the run: settings, shared weights and estimated memory."""
     if not updater.distributed.is_main:
         return
-    algorithm, learners, distributed = updater.algorithm, updater.learners, updater.distributed
+    learners, distributed = updater.learners, updater.distributed
     reference_weights = held(learner.reference for learner in learners)
     reference_weights += updater.mixer.encoder.held if updater.mixer is not None else 0
     critics = sum(p.numel() for critic in updater.critics.values() for p in critic.parameters())
     need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, reference_weights, read)
-    a, t = config.algorithm, config.train
     device = torch.device(distributed.device)
     free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available
+    samples = f"{config.algorithm.group_size} joint actions ({config.algorithm.joint})"
     console.print(
-        Text.assemble(
-            (algorithm.name, "bold"),
-            f" ({algorithm.paper}) on ",
-            (config.env.id, "bold"),
-            f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} joint actions ({a.joint})\n"
+        title(config, updater.algorithm, samples).append(
             f"team: {', '.join(team)}: {_sharing(config, updater)}, "
             f"{config.policy.dtype} on {distributed.device}, {distributed.size} process(es)\n{_partners(config)}"
             f"sampled and scored at {_distributions(updater)}\n"

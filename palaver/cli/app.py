@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 import palaver
 from palaver.core import PalaverError
@@ -84,25 +84,15 @@ class Commands(TyperGroup):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.commands = LazyCommands()
-        self._listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature of click
         """Return the names in the order of `COMMANDS`."""
         return list(self.commands)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; for the list of all, one that has a summary only."""
-        if self._listing:
-            return TyperCommand(cmd_name, help=summary(cmd_name))
-        return super().get_command(ctx, cmd_name)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands."""
-        self._listing = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self._listing = False
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature of click
+        """Write the list of commands with their summaries, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary(name)) for name in COMMANDS])
 
     def invoke(self, ctx: Any) -> Any:
         """Run the sub-command."""

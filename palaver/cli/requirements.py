@@ -8,10 +8,13 @@ from palaver.core import ConfigError, PolicyError
 
 
 def need_plots() -> None:
-    """Raise PolicyError if the libraries of reports are not installed."""
-    for library in ("jinja2", "matplotlib"):
-        if importlib.util.find_spec(library) is None:
-            raise PolicyError(f"a report needs {library}; install it with: pip install 'palaver[train]'")
+    """Raise PolicyError if the libraries of reports cannot be imported."""
+    try:
+        import jinja2
+        import matplotlib
+    except ImportError as error:
+        raise PolicyError(f"a report needs {error.name}; install it with: pip install 'palaver[train]'") from error
+    del jinja2, matplotlib
 
 
 def need_server() -> None:

@@ -14,6 +14,7 @@ from yaml import YAMLError
 
 from palaver.core import ConfigError, did_you_mean, refuse_format
 from palaver.trainers.config.run import RunConfig
+from palaver.utils.config import shipped_recipes
 
 _UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError)
 M = TypeVar("M", bound=BaseModel)
@@ -21,12 +22,7 @@ M = TypeVar("M", bound=BaseModel)
 
 def recipes() -> dict[str, str]:
     """Name -> first comment line of every shipped recipe."""
-    descriptions = {}
-    for entry in resources.files("palaver.trainers.recipes").iterdir():
-        if entry.name.endswith(".yaml"):
-            first = entry.read_text(encoding="utf-8").splitlines()[0]
-            descriptions[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
-    return dict(sorted(descriptions.items()))
+    return shipped_recipes("palaver.trainers.recipes")
 
 
 def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:

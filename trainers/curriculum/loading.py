@@ -13,18 +13,14 @@ from pydantic import BaseModel, ValidationError
 
 from palaver.core import ConfigError, did_you_mean
 from palaver.trainers.curriculum.config import COACH, FRESH, PREVIOUS, STUDENT, Curriculum, Stage
+from palaver.utils.config import shipped_recipes
 
 FILE = "curriculum.yaml"
 
 
 def recipes() -> dict[str, str]:
     """Name -> first comment line of every shipped recipe."""
-    descriptions = {}
-    for entry in resources.files("palaver.trainers.curriculum.recipes").iterdir():
-        if entry.name.endswith(".yaml"):
-            first = entry.read_text(encoding="utf-8").splitlines()[0]
-            descriptions[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
-    return dict(sorted(descriptions.items()))
+    return shipped_recipes("palaver.trainers.curriculum.recipes")
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Curriculum:

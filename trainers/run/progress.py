@@ -1,4 +1,4 @@
-"""Progress bar of a run."""
+"""Terminal output of a run: its title, and a progress bar."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
+from rich.text import Text
 
+from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.utils.progress import progress_columns
+
+
+def title(config: RunConfig, algorithm: Algorithm, samples: str) -> Text:
+    """First line of a run's summary; `samples` are those of a task."""
+    steps = f", {config.train.steps} steps of {config.train.prompts_per_step} tasks x {samples}\n"
+    return Text.assemble((algorithm.name, "bold"), f" ({algorithm.paper}) on ", (config.env.id, "bold"), steps)
 
 
 @contextmanager

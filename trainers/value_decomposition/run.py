@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from palaver.agents.base.policy import Policy
 from palaver.core import ConfigError
@@ -15,6 +14,7 @@ from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.run.progress import title
 from palaver.trainers.run.session import RunStart, SessionResources, run_session
 from palaver.trainers.value_decomposition.legal import LegalLoop
 from palaver.trainers.value_decomposition.play import Assignment
@@ -76,16 +76,12 @@ def train_values(
         team.load_state_dict(state["team"])
         replay.load_state_dict(state["replay"])
     assignment = Assignment(team, partners, {agent: config.agent(agent).sampling() for agent in partners})
-    a, t = config.algorithm, config.train
+    settings = config.algorithm
     numbers = sum(parameter.numel() for parameter in team.values.live.parameters())
     console.print(
-        Text.assemble(
-            (algorithm.name, "bold"),
-            f" ({algorithm.paper}) on ",
-            (config.env.id, "bold"),
-            f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} episodes\n"
+        title(config, algorithm, f"{settings.group_size} episodes").append(
             f"team: {', '.join(agents)}: values of legal actions, {numbers:,} trained numbers, "
-            f"texts read as {a.mixer.reads}",
+            f"texts read as {settings.mixer.reads}"
         )
     )
 

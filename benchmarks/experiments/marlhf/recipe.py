@@ -21,7 +21,7 @@ from palaver.benchmarks.experiments.recipes import is_kind
 from palaver.trainers.config.loading import layered, over, sections, validated
 from palaver.trainers.config.reward_model import FitConfig, SourceConfig
 from palaver.trainers.config.run import RunConfig
-from palaver.utils.config import Section
+from palaver.utils.config import Section, shipped_recipes
 
 FILE = "marlhf.yaml"
 MARK = "pairs"
@@ -56,12 +56,7 @@ class MARLHFConfig(Section):
 
 def recipes() -> dict[str, str]:
     """Name -> first comment line of every shipped recipe."""
-    descriptions = {}
-    for entry in resources.files("palaver.benchmarks.experiments.marlhf").iterdir():
-        if entry.name.endswith(".yaml"):
-            first = entry.read_text(encoding="utf-8").splitlines()[0]
-            descriptions[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
-    return dict(sorted(descriptions.items()))
+    return shipped_recipes("palaver.benchmarks.experiments.marlhf")
 
 
 def is_marlhf(recipe: str) -> bool:
