@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig
@@ -22,7 +22,7 @@ from palaver.registry import spec
 from palaver.text import one_line
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import EVAL_SEED
-from palaver.utils.config import Section
+from palaver.utils.config import Section, validated
 
 Kind = Literal["reference", "random", "untrained", "trained"]
 KINDS: tuple[Kind, ...] = ("reference", "random", "untrained", "trained")
@@ -92,9 +92,6 @@ def read_board(path: Path | None = None) -> list[BoardEntry]:
     try:
         shipped = resources.files("palaver.benchmarks.leaderboard").joinpath(LIST)
         values = yaml.safe_load(path.read_text(encoding="utf-8") if path else shipped.read_text(encoding="utf-8"))
-        return [BoardEntry.model_validate(value) for value in values]
+        return [validated(BoardEntry, value, f"{name}: ") for value in values]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
         raise ConfigError(f"cannot read the board {name!r}: {one_line(error)}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"{name}: {'.'.join(map(str, first['loc']))}: {one_line(first['msg'])}") from error

@@ -63,7 +63,9 @@ class TextStudent:
             battles = [mixture[n] for n in chosen]
             entries = [TextDecision(item, battle.result) for battle in battles for item in battle.decisions]
             if not all(item.decision.text for item in entries):
-                raise ConfigError("a language model learns from texts; record the battles with --record-text")
+                raise ConfigError(
+                    "a language model learns from texts; record the battles with tournament.record_text=true"
+                )
             yield entries
 
     def score(self, batch: Sequence[TextDecision], config: BCConfig, step: int) -> StudentOutputs:  # noqa: ARG002 - nothing is drawn
