@@ -92,6 +92,6 @@ def read_board(path: Path | None = None) -> list[BoardEntry]:
     try:
         shipped = resources.files("palaver.benchmarks.leaderboard").joinpath(LIST)
         values = yaml.safe_load(path.read_text(encoding="utf-8") if path else shipped.read_text(encoding="utf-8"))
-        return [validated(BoardEntry, value, f"{name}: ") for value in values]
+        return [validated(BoardEntry, value, where=f"{name}: ") for value in values]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
         raise ConfigError(f"cannot read the board {name!r}: {one_line(error)}") from error

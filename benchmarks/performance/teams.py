@@ -36,7 +36,9 @@ class TeamBenchmark(Section):
     """Settings of the benchmark: `repeats` processes of each kind, which do the same work."""
 
     kinds: Annotated[tuple[str, ...], ONE_OR_MORE] = Field(KINDS, description="of teams")
-    size: str = Field("80M", description="of every model: 0.1M, 25M, 80M, 145M, Qwen3-0.6B")
+    size: Annotated[str, Field(coerce_numbers_to_str=True)] = Field(
+        "80M", description="of every model: 0.1M, 25M, 80M, 145M, Qwen3-0.6B"
+    )
     agents: int = Field(4, ge=2, description="of a team")
     group: int = Field(4, ge=1, description="answers per prompt and agent")
     prompts: int = Field(1, ge=1, description="of a step")

@@ -92,4 +92,4 @@ def load(name: str) -> Scenario:
     Raises:
         ConfigError: there is no such scenario, or it is invalid.
     """
-    return validated(Scenario, {"name": Path(name).stem, **values("scenario", name)}, f"{name}: ")
+    return validated(Scenario, {"name": Path(name).stem, **values("scenario", name)}, where=f"{name}: ")

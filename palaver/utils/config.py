@@ -113,6 +113,7 @@ def merge(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -> 
     """Merge layers, later ones over earlier ones, and `key.sub=value` overrides to plain data.
 
     An entry of a list goes by its index or its name, a key with dots in brackets: `stages.first.teams.[sample:train]`.
+    A mapping is merged with the one below it; within an entry of a list it takes its place.
 
     Raises:
         ConfigError: an invalid override, or they do not fit together; the message begins with `name`.
@@ -120,7 +121,8 @@ def merge(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -> 
     try:
         config = cast("DictConfig", OmegaConf.merge(*layers)) if layers else OmegaConf.create({})
         for key, value in map(_pair, overrides):
-            OmegaConf.update(config, _selector(config, key), value, merge=True)
+            selector, in_list = _selector(config, key)
+            OmegaConf.update(config, selector, value, merge=not in_list)
         return cast("dict[str, Any]", OmegaConf.to_container(config, resolve=True))
     except _UNREADABLE as error:
         raise ConfigError(f"{name}: {one_line(error)}") from error
@@ -149,13 +151,14 @@ def merged(base: Mapping[str, Any], *on_top: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
-def validated(model: type[M], values: Any, prefix: str = "") -> M:
+def validated(model: type[M], values: Any, prefix: str = "", where: str = "") -> M:
     """Make a config from plain data.
 
     Args:
         model: of the config.
         values: of its fields.
         prefix: of the keys in a message, as `lab.`.
+        where: beginning of a message, as the name of a file.
 
     Raises:
         ConfigError: with the dotted key, and the nearest known name where it is unknown.
@@ -167,13 +170,13 @@ def validated(model: type[M], values: Any, prefix: str = "") -> M:
         key = prefix + ".".join(map(str, _named(first["loc"], values)))
         if first["type"] == "extra_forbidden":
             known = _section(model, first["loc"][:-1]).model_fields
-            raise ConfigError(f"unknown key {key!r}.{did_you_mean(str(first['loc'][-1]), known)}") from error
+            raise ConfigError(f"{where}unknown key {key!r}.{did_you_mean(str(first['loc'][-1]), known)}") from error
         if first["type"] == "missing":
-            raise ConfigError(f"{key} is missing; write it") from error
+            raise ConfigError(f"{where}{key} is missing; write it") from error
         message = first["msg"].removeprefix("Value error, ")
         given = "" if isinstance(first.get("input"), dict) else f", got {first.get('input')!r:.80}"
-        where = f"{key}: " if key else "" if given == "" else "the config: "
-        raise ConfigError(f"{where}{message[:1].lower()}{message[1:]}{given}") from error
+        subject = f"{key}: " if key else "" if given == "" else "the config: "
+        raise ConfigError(f"{where}{subject}{message[:1].lower()}{message[1:]}{given}") from error
 
 
 def dump(config: BaseModel) -> str:
@@ -241,18 +244,21 @@ def _pair(item: str) -> tuple[str, Any]:
     return key, parsed["value"]
 
 
-def _selector(config: DictConfig, key: str) -> str:
-    """Return a key with list entries by index, in the form of OmegaConf.
+def _selector(config: DictConfig, key: str) -> tuple[str, bool]:
+    """Return a key with list entries by index, in the form of OmegaConf, and whether it leads into a list.
 
     Raises:
         ConfigError: a list has no such entry, or a part of the path holds no keys.
     """
     section: Any = config
     parts: list[str] = []
-    segments = [bracketed or plain for bracketed, plain in _SEGMENT.findall(key)]
-    for index, segment in enumerate(segments):
+    in_list = False
+    found = _SEGMENT.findall(key)
+    segments = [bracketed or plain for bracketed, plain in found]
+    for index, (segment, (bracketed, _)) in enumerate(zip(segments, found, strict=True)):
         part = segment
         if isinstance(section, ListConfig):
+            in_list = True
             names = [entry.get("name") if isinstance(entry, DictConfig) else None for entry in section]
             part = segment if segment.isdecimal() else str(names.index(segment)) if segment in names else ""
             if not part or int(part) >= len(section):
@@ -261,11 +267,14 @@ def _selector(config: DictConfig, key: str) -> str:
                 raise ConfigError(f"{key}: there is no {segment!r} in {where}.{hint}")
         elif section is not None and not isinstance(section, DictConfig):
             raise ConfigError(f"{key}: {segments[index - 1]!r} holds no keys")
+        elif section is None and bracketed.isdecimal():
+            raise ConfigError(f"{key}: there is no list {segments[index - 1]!r} yet; give all of it, as [1, 2]")
+
         parts.append(f"[{part}]")
         section = (
             None if section is None else section[int(part)] if isinstance(section, ListConfig) else section.get(part)
         )
-    return "".join(parts)
+    return "".join(parts), in_list
 
 
 def _named(loc: Sequence[int | str], values: Any) -> list[int | str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from palaver.benchmarks.experiments.matrix_games import fresh, plan, pool, recipe, results, study, view
+from palaver.benchmarks.experiments.matrix_games import fresh, plan, pool, results, study, view
 from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult, score
 from palaver.core import CheckpointError, ConfigError
 from palaver.envs.matrix.games import BUILT_IN
@@ -58,7 +58,6 @@ def test_settings_of_the_algorithm_then_of_the_game_then_overrides(tmp_path):
         "  variants: {twice: {env: {game: xor, repeats: 2}, optim: {lr: 0.3}, train: {steps: 9}}}\n"
         "env: {id: matrix-v1}\noptim: {lr: 0.1, weight_decay: 0.5}\n"
     )
-    assert recipe.is_lab(str(mine))
     magrpo, rae = (cell.config for cell in plan.load(str(mine), ["train.steps=4", "seed=7"]).cells)
     assert (magrpo.optim.lr, magrpo.optim.warmup, magrpo.optim.weight_decay, magrpo.train.steps) == (0.3, 0, 0.5, 4)
     assert (rae.optim.lr, rae.optim.warmup, rae.seed, rae.algorithm.name) == (0.3, 3, 7, "rae")
@@ -67,8 +66,13 @@ def test_settings_of_the_algorithm_then_of_the_game_then_overrides(tmp_path):
 
 def test_a_recipe_of_a_run_is_no_laboratory(tmp_path):
     (tmp_path / "a.yaml").write_text("train: {steps: 1}")
-    (tmp_path / "b.yaml").write_text("lab: [")
-    assert not any(map(recipe.is_lab, ["arxiv-magrpo", str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml"), "no.yaml"]))
+    with pytest.raises(ConfigError, match="has a section lab"):
+        plan.load(str(tmp_path / "a.yaml"))
+    with pytest.raises(ConfigError, match="'arxiv-magrpo' is a recipe: palaver train arxiv-magrpo"):
+        plan.load("arxiv-magrpo")
+    (tmp_path / "b.yaml").write_text("kind: curriculum\nlab: {}")
+    with pytest.raises(ConfigError, match="has kind: curriculum, not matrix-games; run it with: palaver experiment"):
+        plan.load(str(tmp_path / "b.yaml"))
 
 
 @pytest.mark.parametrize(

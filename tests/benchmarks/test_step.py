@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.benchmarks.performance.step import median, run
+from palaver.benchmarks.performance.step import StepBenchmark, median, run
 from palaver.benchmarks.performance.training import limit, toy
 from palaver.benchmarks.performance.training.order import MeasurementOrder, Peer, TrainingBenchmarkError
 from palaver.benchmarks.performance.training.peak import PeakMemory
@@ -198,7 +198,8 @@ def test_the_median_run_keeps_its_stages_together():
 @pytest.mark.slow
 def test_measured_and_printed(capsys, peer):
     lines: list[str] = []
-    run(["A"], [1], 1, 1, 1, "cpu", peer.python, peer.script, as_json=True, log=lines.append)
+    paths = {"peer_python": peer.python, "peer_script": peer.script}
+    run(StepBenchmark(setting="A", prompts=1, repeats=1, steps=1, **paths), as_json=True, log=lines.append)
     report = json.loads(capsys.readouterr().out)
     (result,) = report["results"]
     ours = result["ours"]
@@ -216,11 +217,12 @@ def test_measured_and_printed(capsys, peer):
 def test_tables(capsys, monkeypatch, peer):
     monkeypatch.setattr(MeasurementOrder, "run", lambda self: FOUND | {"update_peak_bytes": 3 * MIB})
     monkeypatch.setattr(Peer, "run", lambda self, chosen, order: THEIRS | {"update_peak_bytes": 12 * MIB})
-    run(["B", "D"], [8], 2, 1, 1, "cpu", None, None, as_json=False)
+    few = {"prompts": 8, "repeats": 2, "steps": 1}
+    run(StepBenchmark(setting=("B", "D"), **few), as_json=False)
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line[:2] in ("B ", "D ")]
     cells = ["8", "250.0", "40/50/10", "50/20", "1,234", "3"]
     assert lines == [[name, *cells, "-", "-", "-"] for name in "BD"]
-    run(["B"], [8], 2, 1, 1, "cpu", peer.python, peer.script, as_json=False)
+    run(StepBenchmark(setting="B", **few, peer_python=peer.python, peer_script=peer.script), as_json=False)
     shown = capsys.readouterr().out
     assert [line.split()[-3:] for line in shown.splitlines() if line[:2] == "B "] == [["1,000.0", "12", "4.0x"]]
     assert "peer: fake" in shown

@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_refused_in_one_line():
     with pytest.raises(ConfigError, match=r"'separate' at 80M takes about 6.0 GiB, but 6.0 GiB are free") as raised:
         refuse_what_does_not_fit(TeamBenchmark(size="80M"), needed - 1)
     assert "\n" not in str(raised.value)
-    refuse_what_does_not_fit(TeamBenchmark(("shared", "lora"), size="80M"), needed - 1)
+    refuse_what_does_not_fit(TeamBenchmark(kinds=("shared", "lora"), size="80M"), needed - 1)
     refuse_what_does_not_fit(TeamBenchmark(size="80M", device="cuda"), 0)
 
 
@@ -161,7 +161,7 @@ def test_kinds_take_turns_and_the_folder_goes(monkeypatch):
 
     monkeypatch.setattr(Models, "run", lambda self: {"own": 1, "other": 2})
     monkeypatch.setattr(TeamMeasurement, "run", measured)
-    report = measure(TeamBenchmark(("one", "lora"), repeats=2, new_tokens=3), lines.append)
+    report = measure(TeamBenchmark(kinds=("one", "lora"), repeats=2, new_tokens=3), lines.append)
     assert [kind for kind, _ in seen] == ["one", "lora", "one", "lora"]
     (folder,) = {folder for _, folder in seen}
     assert not Path(folder).exists()
@@ -174,7 +174,7 @@ def test_kinds_take_turns_and_the_folder_goes(monkeypatch):
 def test_measured_and_printed(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Free", (), {"available": 8 << 30}))
     out = tmp_path / "teams.json"
-    run(TeamBenchmark(("one",), "0.1M", agents=2, group=2, new_tokens=4, steps=1), as_json=True, out=out)
+    run(TeamBenchmark(kinds=("one",), size="0.1M", agents=2, group=2, new_tokens=4, steps=1), as_json=True, out=out)
     printed = json.loads(capsys.readouterr().out)
     assert json.loads(out.read_text()) == printed
     (one,) = printed["results"]
@@ -185,7 +185,7 @@ def test_measured_and_printed(capsys, tmp_path, monkeypatch):
 def test_the_table(capsys, monkeypatch):
     monkeypatch.setattr(Models, "run", lambda self: {"own": 1, "other": 2})
     monkeypatch.setattr(TeamMeasurement, "run", lambda self: _run((3 if self.kind == "one" else 4) << 30, 1.5))
-    run(TeamBenchmark(("one", "lora"), "0.1M"))
+    run(TeamBenchmark(kinds=("one", "lora"), size="0.1M"))
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(("one agent", "lora"))]
     numbers = ["1.50", "1.00", "2.00", "0.75", "150"]
     assert rows == [

@@ -53,7 +53,7 @@ def test_ctrl_c_says_how_to_go_on(palaver, monkeypatch):
         return record(*arguments)
 
     monkeypatch.setattr(match, "_record", until)
-    arguments = ("arena", *DILEMMA, "-p", "legal,last", "-n", "10", "--parallel", "1", "--out", "here")
+    arguments = ("arena", *DILEMMA, "-p", "legal,last", "-n", "10", "tournament.parallel=1", "--out", "here")
     ran = palaver(*arguments)
     assert ran.code == 130
     assert "--resume --out here" in ran.err
@@ -69,7 +69,7 @@ def test_ctrl_c_says_how_to_go_on(palaver, monkeypatch):
         (("matrix-v1",), "gives its agents equal rewards"),
         ((*DILEMMA, "--players", "legal"), "two players or more"),
         ((*DILEMMA, "--players", "legal,lgal"), "Did you mean 'legal'"),
-        ((*DILEMMA, "--battles", "7"), "even number"),
+        ((*DILEMMA, "--games", "7"), "even number"),
         ((*DILEMMA, "--anchor", "lst"), "Did you mean 'last'"),
         ((*DILEMMA, "--teamsets", "none.jsonl"), "no file 'none.jsonl'"),
         ((*DILEMMA, "--resume"), "there is no arena of matrix-v1"),

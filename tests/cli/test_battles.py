@@ -82,7 +82,7 @@ def test_an_import_names_what_is_broken(palaver, tmp_path, pool):
 
 
 def test_the_arena_records(palaver, pool):
-    names = ("--players", "random@1,max_power@1", "--battles", 2, "--out", "arena")
+    names = ("--players", "random@1,max_power@1", "--games", 2, "--out", "arena")
     ran = palaver("arena", "pokemon-v1", "turn_limit=5", *names, "tournament.record_text=true", "--record", "battles")
     assert ran.code == 0, ran.err
     assert ran.out.splitlines()[-1] == "battles"
@@ -93,6 +93,6 @@ def test_the_arena_records(palaver, pool):
 
 
 def test_texts_need_a_folder(palaver):
-    ran = palaver("arena", "pokemon-v1", "--players", "random@1,max_power@1", "--record-text")
+    ran = palaver("arena", "pokemon-v1", "--players", "random@1,max_power@1", "tournament.record_text=true")
     assert ran.code == 2
-    assert "--record-text needs --record FOLDER" in ran.err
+    assert "tournament.record_text=true needs --record FOLDER" in ran.err

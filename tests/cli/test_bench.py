@@ -10,7 +10,7 @@ import pytest
 from palaver.benchmarks.performance.pokemon.endurance import compared
 
 
-@pytest.mark.parametrize(("name", "example"), [("step", "step --setting C"), ("teams", "teams --size 145M")])
+@pytest.mark.parametrize(("name", "example"), [("step", "step setting=C"), ("teams", "teams size=145M")])
 def test_help(palaver, name, example):
     ran = palaver("bench", name, "--help")
     assert ran.code == 0
@@ -20,15 +20,15 @@ def test_help(palaver, name, example):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--setting", "E"), "there is no setting 'E'"),
-        (("--peer-python", sys.executable), "both --peer-python and --peer-script"),
-        (("--peer-python", sys.executable, "--peer-script", "nowhere.py"), "--peer-script: there is no file"),
-        (("--device", "tpu9"), "failed while measuring"),
-        (("--steps", 0), "steps"),
+        (("setting=E",), "there is no setting 'E'"),
+        ((f"peer_python={sys.executable}",), "both peer_python and peer_script"),
+        ((f"peer_python={sys.executable}", "peer_script=nowhere.py"), "peer_script: there is no file"),
+        (("device=tpu9",), "failed while measuring"),
+        (("steps=0",), "steps"),
     ],
 )
 def test_mistakes(palaver, arguments, message):
-    ran = palaver("bench", "step", "--setting", "A", "--prompts", 1, "--repeats", 1, *arguments)
+    ran = palaver("bench", "step", "setting=A", "prompts=1", "repeats=1", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
 
@@ -36,7 +36,7 @@ def test_mistakes(palaver, arguments, message):
 def test_sandbox_help(palaver):
     ran = palaver("bench", "sandbox", "--help")
     assert ran.code == 0
-    assert "palaver bench sandbox --data HumanEval.jsonl.gz" in ran.out
+    assert "palaver bench sandbox data=HumanEval.jsonl.gz" in ran.out
 
 
 def _data(folder, rows=3):
@@ -51,7 +51,7 @@ def test_the_solutions_of_a_data_set_are_counted(palaver, tmp_path):
     path = _data(tmp_path)
     rows = [*path.read_text().splitlines(), '{"task_id": "bare", "prompt": "def f(x):\\n", "entry_point": "f"}']
     path.write_text("\n".join([*rows, rows[0].replace("canonical_solution", "other").replace('"0"', '"bare"')]))
-    ran = palaver("bench", "sandbox", "--data", path, "--once", "--workers", 1, "--json")
+    ran = palaver("bench", "sandbox", f"data={path}", "once=true", "workers=1", "--json")
     if ran.code == 2:
         pytest.skip(ran.err)
     report = json.loads(ran.out)
@@ -59,12 +59,12 @@ def test_the_solutions_of_a_data_set_are_counted(palaver, tmp_path):
     assert report["scored_zeros"] == {"2": "fail: 0 of 1; f(2) returned 2"}
     assert list(report["left_out"]) == ["bare"]
     assert report["unscored"] == {}
-    assert "scored zeros: 1\n  2: fail: 0 of 1" in palaver("bench", "sandbox", "--data", path, "--once").out
-    assert "name it: --data FILE" in palaver("bench", "sandbox", "--once").err
+    assert "scored zeros: 1\n  2: fail: 0 of 1" in palaver("bench", "sandbox", f"data={path}", "once=true").out
+    assert "name it: data=FILE" in palaver("bench", "sandbox", "once=true").err
 
 
 def test_sandbox(palaver, tmp_path):
-    ran = palaver("bench", "sandbox", "--data", _data(tmp_path), "--programs", 4, "--workers", 2, "--json")
+    ran = palaver("bench", "sandbox", f"data={_data(tmp_path)}", "programs=4", "workers=2", "--json")
     if ran.code == 2:
         pytest.skip(ran.err)
     report = json.loads(ran.out)
@@ -75,7 +75,7 @@ def test_sandbox(palaver, tmp_path):
 
 
 def test_sandbox_of_the_built_in_programs(palaver):
-    ran = palaver("bench", "sandbox", "--programs", 1, "--workers", 1)
+    ran = palaver("bench", "sandbox", "programs=1", "workers=1")
     if ran.code == 2:
         pytest.skip(ran.err)
     assert "5 of 5 pass all their tests (18 in all)" in ran.out
@@ -84,12 +84,12 @@ def test_sandbox_of_the_built_in_programs(palaver):
 
 
 def test_sandbox_mistakes(palaver, tmp_path):
-    ran = palaver("bench", "sandbox", "--data", "nowhere.jsonl")
+    ran = palaver("bench", "sandbox", "data=nowhere.jsonl")
     assert (ran.code, ran.out) == (2, "")
     assert "there is no file" in ran.err
     path = tmp_path / "rows.jsonl"
     path.write_text('{"prompt": "p", "test": "t", "entry_point": "f"}')
-    ran = palaver("bench", "sandbox", "--data", path)
+    ran = palaver("bench", "sandbox", f"data={path}")
     assert ran.code == 2
     assert "canonical_solution" in ran.err
 
@@ -97,11 +97,11 @@ def test_sandbox_mistakes(palaver, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--size", "80"), "there is no size '80'. Did you mean '80M'?"),
-        (("--kind", "solo"), "there is no kind of team 'solo'"),
-        (("--agents", 1), "--agents"),
+        (("size=80",), "there is no size '80'. Did you mean '80M'?"),
+        (("kinds=solo",), "there is no kind of team 'solo'"),
+        (("agents=1",), "agents"),
         (("--out", "nowhere/teams.json"), "--out: there is no folder"),
-        (("--size", "Qwen3-0.6B", "--agents", 4000), "GiB are free"),
+        (("size=Qwen3-0.6B", "agents=4000"), "GiB are free"),
     ],
 )
 def test_mistakes_about_teams(palaver, arguments, message):
@@ -113,12 +113,12 @@ def test_mistakes_about_teams(palaver, arguments, message):
 def test_pokemon_help(palaver):
     ran = palaver("bench", "pokemon", "--help")
     assert ran.code == 0
-    assert "palaver bench pokemon --format gen1ou" in ran.out
+    assert "palaver bench pokemon formats=gen1ou" in ran.out
 
 
 def test_pokemon(palaver):
-    few = ("--seconds", 0.3, "--repeats", 2, "--warm", 0, "--battles", 2, "--processes", 1)
-    ran = palaver("bench", "pokemon", "--format", "gen1randombattle", *few, "--no-peers", "--json")
+    few = ("seconds=0.3", "repeats=2", "warm=0", "battles=2", "processes=1")
+    ran = palaver("bench", "pokemon", "formats=gen1randombattle", *few, "peers=false", "--json")
     if ran.code == 2:
         pytest.skip(ran.err)
     found = json.loads(ran.out)["formats"]["gen1randombattle"]["palaver"]
@@ -129,13 +129,13 @@ def test_pokemon(palaver):
 
 
 def test_pokemon_refuses_what_cannot_be_measured(palaver):
-    ran = palaver("bench", "pokemon", "--format", "gen1oh", "--no-peers", "--warm", 0, "--seconds", 0.1)
+    ran = palaver("bench", "pokemon", "formats=gen1oh", "peers=false", "warm=0", "seconds=0.1")
     assert (ran.code, ran.out) == (2, "")
     assert "gen1oh" in ran.err or "Node.js" in ran.err or "palaver pokemon install" in ran.err
 
 
 def test_pokemon_endurance(palaver, tmp_path):
-    few = ("--format", "gen1randombattle", "--endurance", 5, "--block", 2, "--battles", 2)
+    few = ("formats=gen1randombattle", "endurance=5", "block=2", "battles=2")
     ran = palaver("bench", "pokemon", *few, "--out", tmp_path / "long.json")
     if ran.code == 2:
         pytest.skip(ran.err)
@@ -160,9 +160,9 @@ def test_first_against_last():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--endurance", 100), "play two blocks of 1000 battles or more"),
-        (("--endurance", 9, "--format", "gen1ou", "--format", "gen2ou"), "give --format once"),
-        (("--endurance", 2000, "--out", "nowhere/long.json"), "--out: there is no folder"),
+        (("endurance=100",), "play two blocks of 1000 battles or more"),
+        (("endurance=9", "formats=[gen1ou,gen2ou]"), "name one by formats="),
+        (("endurance=2000", "--out", "nowhere/long.json"), "--out: there is no folder"),
         (("--out", "long.json"), "--json > FILE"),
     ],
 )

@@ -11,7 +11,8 @@ import yaml
 
 from palaver.trainers.curriculum import ablation
 from palaver.trainers.curriculum import arena_backend as workshop
-from palaver.trainers.curriculum.loading import changed, load
+from palaver.trainers.curriculum.loading import load
+from palaver.utils.config import values as changed
 from tests.trainers.curriculum.fakes import FakeBackend, values
 
 ROOT = Path(__file__).parents[2]
@@ -112,12 +113,12 @@ def test_the_pages_curricula_can_be_read():
             r"^\s*(?:\$ )?palaver experiment curriculum (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE
         ):
             command, *words = shlex.split(line, comments=True)
-            if command not in ("run", "ablate") or words[0].startswith("runs/"):
+            if command not in ("run", "ablate") or not words or words[0].startswith("runs/"):
                 continue
             pairs = [word for word in words[1:] if "=" in word and words[words.index(word) - 1] != "--vary"]
             if command == "run":
                 load(words[0], pairs)
             else:
-                ablation.plan(changed(words[0], pairs), words[words.index("--vary") + 1])
+                ablation.plan(changed("curriculum", words[0], pairs), words[words.index("--vary") + 1])
             seen += 1
     assert seen

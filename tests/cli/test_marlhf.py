@@ -66,7 +66,8 @@ def test_pairs_of_a_file_become_a_model(palaver, model):
     rows = [f'{{"prompt": "q{n % 4}", "chosen": "yes {n}!", "rejected": "no {n}"}}' for n in range(16)]
     Path("pairs.jsonl").write_text("\n".join(rows))
     ran = palaver(
-        "experiment", "marlhf", "reward-model", "pairs.file=pairs.jsonl", f"fit.model={model}", "fit.batch=4", "--out", "rm",
+        "experiment", "marlhf", "reward-model", "pairs.file=pairs.jsonl", f"fit.model={model}", "fit.batch=4",
+        "--out", "rm",
     )  # fmt: skip
     assert ran.code == 0, ran.err
     assert "of 4 held-out pairs of 1 tasks" in ran.out
@@ -75,4 +76,4 @@ def test_pairs_of_a_file_become_a_model(palaver, model):
     again = palaver("experiment", "marlhf", "reward-model", "--out", "rm")
     assert again.code == 2
     assert "other settings" in again.err
-    assert palaver("train", "--resume", "rm").code == 0
+    assert palaver("experiment", "marlhf", "rm").code == 0

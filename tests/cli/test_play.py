@@ -57,7 +57,7 @@ def test_keywords_reach_the_environment(palaver):
         (["echo-v0", "lenght=3"], "has no keyword 'lenght'"),
         (["echo-v0", "three"], "write key=value"),
         (["echo-v0", "--team", "scripted:refrence"], "Did you mean 'reference'?"),
-        (["echo-v0", "--team", "random", "--dtype", "fp16"], "dtype cannot be 'fp16'"),
+        (["echo-v0", "--team", "random", "model.dtype=fp16"], "model.dtype: input should be 'fp32' or 'bf16'"),
     ],
 )
 def test_mistakes_are_one_line(palaver, arguments, says):

@@ -42,7 +42,7 @@ def test_a_table_is_printed_and_drawn(palaver, table):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nowhere.yaml"], "cannot read the table 'nowhere.yaml'"),
+        (["nowhere.yaml"], "there is no table file 'nowhere.yaml'"),
         (["trian.steps=1"], "unknown key 'trian"),
         (["env.id=arxiv-v0"], "the table is about maths-mini-v0"),
     ],

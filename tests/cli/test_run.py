@@ -49,9 +49,9 @@ def test_train_report_evaluate(palaver, model, recipe):
     assert found["sampling"]["max_tokens"] == 8
     assert found["tokens"]["a1"] > 0
     assert {*found["policies"].values()} == {f"run:{folder.name}/shared@2"}
-    played = palaver("play", "echo-v0", "n=1", "--team", f"run:{folder}", "--max-tokens", 4)
+    played = palaver("play", "echo-v0", "n=1", "--team", f"run:{folder}", "sampling.max_tokens=4")
     assert played.code == 2, "echo-v0 has no keyword n"
-    assert palaver("play", "echo-v0", "--team", f"run:{folder}", "--max-tokens", 4).code == 0
+    assert palaver("play", "echo-v0", "--team", f"run:{folder}", "sampling.max_tokens=4").code == 0
     (folder / "checkpoints" / "step-000002" / "manifest.json").write_text("{", encoding="utf-8")
     older = palaver("evaluate", "echo-v0", "--team", f"run:{folder}", "-n", 1)
     assert "step-000002" in older.err

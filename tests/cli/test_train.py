@@ -114,7 +114,7 @@ def test_a_dry_run_checks_and_writes_nothing(palaver):
         (["arxiv-magrpo", "--dry-run", "eval.tasks=bad.yaml"], "bad.yaml"),
         (["arxiv-magrpo", "policy.model=random", "eval.tasks=sample[:2]"], "has no weights to train"),
         (["arxiv-magrpo", "policy.model=/no/such", "eval.tasks=sample[:2]"], "there is no"),
-        (["arxiv-magrpo", "env.length.lo=1"], "arxiv-magrpo: "),
+        (["arxiv-magrpo", "env.length.lo=1"], "env.length.lo: there is no 'lo' in env.length"),
         (["--resume"], "--resume needs a run folder"),
         (["--resume", "runs/old", "--out", "runs/new"], "stays where it is"),
         (["tldr-magrpo", "--resume", "runs/old"], "is one of 'arxiv-magrpo', not of 'tldr-magrpo'"),

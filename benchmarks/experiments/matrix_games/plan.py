@@ -116,7 +116,9 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> MatrixGamesPlan:
     lab_values, out = given.pop(NAME, {}), str(given.pop("out", "") or "")
     if not isinstance(lab_values, dict):
         raise ConfigError(f"lab is a section; write lab.KEY=value, got lab={lab_values!r}")
-    section = sections.pop(NAME, None) or {}
+    if NAME not in sections:
+        raise ConfigError(f"{recipe}: a laboratory has a section lab, such as `lab: {{seeds: 3}}`")
+    section = sections.pop(NAME) or {}
     lab_values["overrides"] = merged(section.get("overrides", {}), given)
     lab = validated(LabConfig, merged(section, lab_values), f"{NAME}.")
     _refuse_unknown("without", lab.without, ALGORITHMS)

@@ -123,4 +123,4 @@ def read(source: str, overrides: Sequence[str] = ()) -> ReasoningPlan:
     """
     given = values("reasoning", source)
     given["overrides"] = [*(given.get("overrides") or []), *overrides]
-    return validated(ReasoningPlan, given, f"{source}: ")
+    return validated(ReasoningPlan, given, where=f"{source}: ")

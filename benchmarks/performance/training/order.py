@@ -62,7 +62,7 @@ class Peer:
     script: str
 
     def __post_init__(self) -> None:
-        for option, path in (("--peer-python", self.python), ("--peer-script", self.script)):
+        for option, path in (("peer_python", self.python), ("peer_script", self.script)):
             if not Path(path).is_file():
                 raise ConfigError(f"{option}: there is no file {path!r}")
 

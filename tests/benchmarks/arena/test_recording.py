@@ -215,7 +215,7 @@ def test_what_cannot_be_recorded_is_refused_before_any_game(tmp_path):
     with pytest.raises(ConfigError, match="only battles of pokemon-v1"):
         tournament(other, tmp_path / "a", recording=Recording(tmp_path / "b"))
     vectors = TournamentConfig("pokemon-v1", PLAYERS, {"observation": "vector"}, battles=2)
-    with pytest.raises(ConfigError, match="leave --record-text out"):
+    with pytest.raises(ConfigError, match=r"leave tournament\.record_text=true out"):
         tournament(vectors, tmp_path / "a", recording=Recording(tmp_path / "b", texts=True))
     assert not list(tmp_path.iterdir())
 

@@ -9,10 +9,13 @@ from typing import Any
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure, to_row
 from palaver.benchmarks.scenarios import play
-from palaver.benchmarks.scenarios.spec import parse
+from palaver.benchmarks.scenarios.spec import Scenario
 
 COMMIT = "0123456789ab"
-SCENARIO = "about: x\nenv: echo-v0\nn: 3\nfocal: [[a1], [a2]]\npartner: {policy: random}\nkeywords: {shared: false}\n"
+SCENARIO = {
+    "name": "echo-strangers-v1", "about": "x", "env": "echo-v0", "n": 3, "focal": [["a1"], ["a2"]],
+    "partner": {"policy": "random"}, "keywords": {"shared": False},
+}  # fmt: skip
 
 
 def fill(folder: Path) -> Path:
@@ -21,7 +24,7 @@ def fill(folder: Path) -> Path:
         for setting in (
             EvaluationConfig("echo-v0", team=team, n=4),
             EvaluationConfig("matrix-v1", {"game": "climbing"}, "scripted:uniform" if team == "random" else team, 8),
-            play.setting(parse(SCENARIO, "echo-strangers-v1"), team, ModelOptions()),
+            play.setting(Scenario(**SCENARIO), team, ModelOptions()),
         ):
             result, episodes = measure(setting)
             row = to_row(result, episodes, label, folder)

@@ -142,7 +142,10 @@ def test_a_scenario_of_ones_own(tmp_path):
     other = path.rename(tmp_path / "Mine.yaml")
     with pytest.raises(ConfigError, match="name: string should match pattern"):
         load(str(other))
-    with pytest.raises(ConfigError, match=r"there is no scenario 'arxiv-stranger-v2'. Did you mean 'arxiv-strangers"):
+    with pytest.raises(
+        ConfigError,
+        match=r"there is no scenario 'arxiv-stranger-v2'; name a shipped one or a .yaml file. Did you mean 'arxiv-strangers",
+    ):
         load("arxiv-stranger-v2")
     with pytest.raises(ConfigError, match="there is no scenario file"):
         load(str(tmp_path / "none-v1.yaml"))

@@ -61,7 +61,7 @@ def test_both_sides_of_a_battle_stand_side_by_side():
     assert found.turns[2].rewards == {"p1": 0.0, "p2": 2 + 1 / 3}
     assert found.turns[1].executed == {"p1": "move m1", "p2": "move m1"}
     assert found.turns[1].legal["p2"] == ("move tackle", "move m1", "switch s1")
-    assert "--record-text" in found.turns[0].observations["p1"]
+    assert "tournament.record_text=true" in found.turns[0].observations["p1"]
     assert "w0" in found.turns[0].observations["p1"]
 
 

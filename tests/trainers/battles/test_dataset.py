@@ -47,5 +47,5 @@ def test_a_row_for_every_text(tmp_path):
 def test_battles_without_texts_are_told(tmp_path):
     with Writer(tmp_path / "battles") as writer:
         writer.add(trajectory(0, decisions=[decision(0, 1)]))
-    with pytest.raises(ConfigError, match="--record-text"):
+    with pytest.raises(ConfigError, match=r"tournament\.record_text=true"):
         texts(tmp_path / "battles", tmp_path / "cache")

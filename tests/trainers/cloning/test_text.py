@@ -72,5 +72,5 @@ def test_battles_without_texts(model, tmp_path):
     bare = [type(row)(**{n: getattr(row, n) for n in type(row).__slots__} | {"text": ""}) for row in side.decisions]
     with Writer(tmp_path / "battles") as writer:
         writer.add(type(side)(**{n: getattr(side, n) for n in type(side).__slots__} | {"decisions": tuple(bare)}))
-    with pytest.raises(ConfigError, match="--record-text"):
+    with pytest.raises(ConfigError, match=r"tournament\.record_text=true"):
         train.clone(BCConfig(model=str(model)), tmp_path / "run", [(tmp_path / "battles", 1.0)])
