@@ -137,7 +137,7 @@ def split_recipe(recipe: str, items: Sequence[str] | None, default: str) -> tupl
 
 
 def experiment(recipe: str, out: Path | None, configured: str = "") -> Path:
-    """Return the folder of an experiment: that of `--out`, the one given as its recipe, the configured or a new one."""
+    """Return the folder of an experiment: given as its recipe, by `--out`, configured or new."""
     if Path(recipe).is_dir():
         return Path(recipe)
     return out or (Path(configured) if configured else fresh(Path(recipe).stem))

@@ -56,7 +56,7 @@ def print_error(message: str) -> None:
 
 @contextmanager
 def resumable(command: str) -> Iterator[None]:
-    """Context manager that turns Ctrl-C into a line with the command that resumes, and exit code 130."""
+    """Turn Ctrl-C into exit code 130 and a line with the command that resumes."""
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -1,4 +1,4 @@
-"""Configs of every kind: YAML files with bases, `key.sub=value` overrides, validation, the text to save."""
+"""Loading of configs of every kind: YAML files, bases, `key.sub=value` overrides, validation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Section(BaseModel):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ConfigKind:
     """Kind of config; a file names it by its key `kind`.
 
     Attributes:
@@ -50,18 +50,18 @@ class Kind:
 
 
 KINDS = {
-    "run": Kind("recipe", "palaver.trainers.recipes", "palaver train", "config.yaml"),
-    "curriculum": Kind(
+    "run": ConfigKind("recipe", "palaver.trainers.recipes", "palaver train", "config.yaml"),
+    "curriculum": ConfigKind(
         "curriculum", "palaver.trainers.curriculum.recipes", "palaver experiment curriculum run", "curriculum.yaml"
     ),
-    "matrix-games": Kind(
+    "matrix-games": ConfigKind(
         "laboratory", "palaver.benchmarks.experiments.matrix_games", "palaver experiment matrix-games", "lab.yaml"
     ),
-    "marlhf": Kind(
+    "marlhf": ConfigKind(
         "reward model recipe", "palaver.benchmarks.experiments.marlhf", "palaver experiment marlhf", "marlhf.yaml"
     ),
-    "reasoning": Kind("table", "palaver.benchmarks.experiments.reasoning", "palaver experiment reasoning"),
-    "scenario": Kind("scenario", "palaver.benchmarks.scenarios", "palaver evaluate"),
+    "reasoning": ConfigKind("table", "palaver.benchmarks.experiments.reasoning", "palaver experiment reasoning"),
+    "scenario": ConfigKind("scenario", "palaver.benchmarks.scenarios", "palaver evaluate"),
 }
 
 
@@ -73,7 +73,7 @@ def recipes(kind: str) -> dict[str, str]:
 
 
 def load(kind: str, model: type[M], recipe: str, overrides: Sequence[str] = ()) -> M:
-    """Load a shipped recipe, a YAML file, or the file in a run's folder, with `key.sub=value` overrides.
+    """Load a shipped recipe, a YAML file, or that of a run folder, with `key.sub=value` items.
 
     A file may have `base: NAME`, a shipped one of its kind whose settings it inherits.
 
@@ -245,7 +245,7 @@ def _pair(item: str) -> tuple[str, Any]:
 
 
 def _selector(config: DictConfig, key: str) -> tuple[str, bool]:
-    """Return a key with list entries by index, in the form of OmegaConf, and whether it leads into a list.
+    """Return a key as OmegaConf writes it, and whether it leads into a list.
 
     Raises:
         ConfigError: a list has no such entry, or a part of the path holds no keys.
@@ -300,7 +300,7 @@ def _section(model: type[BaseModel], loc: Sequence[int | str]) -> type[BaseModel
 
 
 def _inner(annotation: Any) -> type[BaseModel] | None:
-    """Return the section within an annotation such as `tuple[Stage, ...]`, `dict[str, Agent]` or `Mix | None`."""
+    """Return the section within an annotation such as `tuple[Stage, ...]` or `Mix | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for argument in get_args(annotation) if (model := _inner(argument))), None)

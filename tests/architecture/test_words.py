@@ -23,7 +23,7 @@ VAGUE = re.compile(
 COMMON = {
     "load", "read", "write", "save", "main", "run", "register", "draw", "measure", "show", "score", "parse", "check",
     "reference", "lazy", "opening", "demonstrations", "compare", "markdown", "table", "play", "plan",
-    "prepare", "describe", "tasks", "rows", "shipped", "twins",
+    "prepare", "describe", "tasks", "rows", "twins",
 }  # fmt: skip
 MOST = 3  # modules that have a public function of one name
 

@@ -1,4 +1,4 @@
-"""Loading of a run's config: a recipe with overrides, plain data, or the file in a run's folder."""
+"""Loading of a run's config from a recipe, plain data, or the file in a run folder."""
 
 from __future__ import annotations
 

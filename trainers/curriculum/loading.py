@@ -13,7 +13,7 @@ FILE = KINDS["curriculum"].file
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Curriculum:
-    """Load a recipe, a YAML file, or a folder with one, with `key.sub=value` overrides; stages go by name.
+    """Load a recipe, a YAML file, or a folder with one, with `key.sub=value` overrides.
 
     Raises:
         ConfigError: see `palaver.utils.config.load`, or an impossible stage.

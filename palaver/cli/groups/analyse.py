@@ -1,4 +1,4 @@
-"""`palaver results analyse`: how well a run's advantages predict the effect of single messages."""
+"""`palaver results analyse`: how well advantages predict the effect of single messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`palaver experiment marlhf`: preferences, a reward model of them, and a team trained on it."""
+"""`palaver experiment marlhf`: a reward model of preferences, and a team trained on it."""
 
 from __future__ import annotations
 

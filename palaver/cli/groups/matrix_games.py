@@ -1,4 +1,4 @@
-"""`palaver experiment matrix-games`: every algorithm in every matrix game, and the table of returns."""
+"""`palaver experiment matrix-games`: every algorithm in every matrix game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`palaver pokemon`: the simulator, battles on a server, recorded battles, and players cloned from them."""
+"""`palaver pokemon`: simulator, server, recorded battles, and players cloned from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`palaver pokemon install` and `palaver pokemon serve`: the simulator of the Pokémon environments."""
+"""`palaver pokemon install` and `serve`: the simulator of the Pokémon environments."""
 
 from __future__ import annotations
 
