@@ -1,4 +1,4 @@
-"""Loading of configs of every kind: YAML files, bases, `key.sub=value` overrides, validation."""
+"""Loading of configs of every kind: YAML, bases, `key.sub=value` overrides, validation."""
 
 from __future__ import annotations
 
@@ -282,6 +282,8 @@ def _named(loc: Sequence[int | str], values: Any) -> list[int | str]:
     path: list[int | str] = []
     section = values
     for key in loc:
+        if not isinstance(section, Mapping | list | tuple):
+            break  # what follows names a member of a union
         try:
             section = section[key]
         except (LookupError, TypeError):
