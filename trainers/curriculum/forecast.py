@@ -77,11 +77,11 @@ def rehearse(spec: Curriculum, backend: Backend) -> Forecast:
         if not played:
             raise TaskError("no battle of the rehearsal could be played to its end")
         sources = (BattleData(folder / "games", 1.0),)
-        job = TrainingJob(sources, sources, None, spec.size, 1, first.loss, 0, spec.device, first.options)
+        job = TrainingJob(first.model_copy(update={"epochs": 1}), sources, sources, None, 0)
         began = time.perf_counter()
         learnt = backend.train(job, folder / "student", _quiet)
         pace = learnt.decisions / max(learnt.seconds or time.perf_counter() - began, 1e-9)
-        student = {STUDENT_LABEL: backend.player(learnt.net)}
+        student = {STUDENT_LABEL: f"net:{learnt.net}"}
         alone = _order(spec, student, _matches(spec, student, teams, WARM))
         played += backend.play(alone, folder / "more", False, _quiet)
         advised: dict[str, Sequence[GameResult]] = {}
