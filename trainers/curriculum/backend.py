@@ -32,6 +32,10 @@ RECORD = "record"  # folder of the decisions, within that of the games
 Tick = Callable[[str, int], None]  # (what was done, total)
 
 
+def no_report(*_: object) -> None:
+    """Progress callback that shows nothing."""
+
+
 @dataclass(frozen=True)
 class BattleData:
     """Recorded battles as training data.

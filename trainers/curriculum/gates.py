@@ -28,19 +28,14 @@ def passes(gate: Gate, standings: Standings, student: str, labels: Mapping[str, 
         student: its label.
         labels: player labels of `previous` and of the names of stages.
     """
-    sets = gate.teams or (standings.tables[0].teamset,)
+    tables = {table.teamset: table for table in standings.tables}
     checks = []
-    for table in (_table(standings, name) for name in sets):
+    for teamset in gate.teams or (standings.tables[0].teamset,):
+        if (table := tables.get(teamset)) is None:
+            raise ConfigError(f"no game was played on the team set {teamset!r}")
         checks += [_score(gate, table, student, labels.get(name, name), least) for name, least in gate.score.items()]
         checks += [_above(gate, table, student, labels.get(name, name), by) for name, by in gate.above.items()]
     return checks
-
-
-def _table(standings: Standings, teamset: str) -> PairTable:
-    for table in standings.tables:
-        if table.teamset == teamset:
-            return table
-    raise ConfigError(f"no game was played on the team set {teamset!r}")
 
 
 def _score(gate: Gate, table: PairTable, student: str, opponent: str, least: float) -> GateCondition:

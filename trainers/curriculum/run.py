@@ -15,7 +15,7 @@ from pathlib import Path
 from palaver.core import ConfigError, TaskError
 from palaver.trainers.curriculum import battles, gates
 from palaver.trainers.curriculum import state as states
-from palaver.trainers.curriculum.backend import Backend, Tick
+from palaver.trainers.curriculum.backend import Backend, Tick, no_report
 from palaver.trainers.curriculum.battles import BattleOrder
 from palaver.trainers.curriculum.config import PREVIOUS, Curriculum, Stage
 from palaver.trainers.curriculum.loading import FILE, dump, load
@@ -39,10 +39,6 @@ PLAYED = "played.txt"  # battles of an attempt, once all have been tried
 FREE = ("jobs", "parallel", "wandb", "project")  # keys that change no result
 
 
-def _nothing(*_: object) -> None:
-    return
-
-
 @dataclass(frozen=True)
 class CurriculumProgress:
     """Progress callbacks: start of a phase, its progress and total, and every verdict.
@@ -50,9 +46,9 @@ class CurriculumProgress:
     A verdict comes with the state after it.
     """
 
-    phase: Callable[[str], None] = _nothing
-    tick: Tick = _nothing
-    verdict: Callable[[StageAttempt, State], None] = _nothing
+    phase: Callable[[str], None] = no_report
+    tick: Tick = no_report
+    verdict: Callable[[StageAttempt, State], None] = no_report
 
 
 @dataclass(frozen=True)
@@ -160,7 +156,7 @@ def _attempt(work: CurriculumRun, stage: Stage, attempt: int, curve: MergedMetri
         digest=learnt.digest,
         steps=learnt.steps,
         decisions=learnt.decisions,
-        seconds=(_round(playing), _round(learnt.seconds), 0.0),
+        seconds=(round(playing, 3), round(learnt.seconds, 3), 0.0),
     )
     if work.rated:
         verdict = _rate(work, stage, verdict)
@@ -197,12 +193,8 @@ def _rate(work: CurriculumRun, stage: Stage, verdict: StageAttempt) -> StageAtte
         places=states.places(standings),
         checks=tuple(checks),
         passed=all(condition.passed for condition in checks),
-        seconds=(*verdict.seconds[:2], _round(time.perf_counter() - began)),
+        seconds=(*verdict.seconds[:2], round(time.perf_counter() - began, 3)),
     )
-
-
-def _round(seconds: float) -> float:
-    return round(seconds, 3)
 
 
 def table(games: Sequence[GameResult], players: Iterable[str], spec: Curriculum) -> Standings:
