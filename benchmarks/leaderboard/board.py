@@ -19,7 +19,7 @@ from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.benchmarks.scenarios.spec import SamplingSection
 from palaver.core import ConfigError, Sampling
 from palaver.registry import spec
-from palaver.text import one_line
+from palaver.text import first_fault, one_line
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.utils.config import Section
@@ -96,5 +96,4 @@ def read_board(path: Path | None = None) -> list[BoardEntry]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
         raise ConfigError(f"cannot read the board {name!r}: {one_line(error)}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"{name}: {'.'.join(map(str, first['loc']))}: {one_line(first['msg'])}") from error
+        raise ConfigError(f"{name}: {first_fault(error)}") from error

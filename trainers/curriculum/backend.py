@@ -88,7 +88,7 @@ class TrainingResult:
 
 @dataclass(frozen=True)
 class Backend:
-    """Plays the battles of a curriculum in the arena, and trains its networks by behaviour cloning.
+    """Plays the battles of a curriculum in the arena, and trains by behaviour cloning.
 
     A call resumes an earlier one with the same arguments, interrupted at any moment, and repeats no finished work.
     """

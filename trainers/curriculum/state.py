@@ -212,7 +212,10 @@ class State:
         )
 
     def _sources(self, verdicts: Sequence[StageAttempt], share: float) -> tuple[BattleData, ...]:
-        """Battles of attempts as training data, with weights by their number that add up to `share`; empty for 0."""
+        """Battles of attempts as training data.
+
+        Their weights are by their number and add up to `share`; there are none for a share of 0.
+        """
         total = sum(verdict.played for verdict in verdicts)
         return tuple(
             BattleData(
