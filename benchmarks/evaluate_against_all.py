@@ -1,6 +1,6 @@
 """Evaluation of one agent against every opponent: an arena for one player's rating.
 
-    python -m palaver.benchmarks.evaluate_against_all matrix-v1 run:runs/FOLDER game=prisoners-dilemma --battles 100
+    python -m palaver.benchmarks.evaluate_against_all matrix-v1 run:runs/FOLDER game=prisoners-dilemma --games 100
 
 prints the tables as Markdown. `palaver arena ENV --agent NAME` is the same with a live bar.
 """
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from palaver.benchmarks.arena.tables import markdown
 from palaver.benchmarks.arena.tournament import tournament
@@ -21,6 +20,7 @@ from palaver.core import ConfigError, PalaverError
 from palaver.registry import spec
 from palaver.trainers.matches.config import ALL, TournamentConfig, read_players
 from palaver.trainers.matches.standings import Standings
+from palaver.utils.config import parse_overrides
 
 
 def evaluate_against_all(
@@ -63,7 +63,7 @@ def main(
     pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Keywords; values are YAML.")] = None,
     opponents: Annotated[str, typer.Option(help="A,B,C, or all that the environment provides.")] = ALL,
     teamsets: Annotated[str, typer.Option(help="Team sets, with commas between.")] = "",
-    battles: Annotated[int, typer.Option(help="Games against each opponent on each team set.")] = 100,
+    games: Annotated[int, typer.Option(help="Games against each opponent on each team set.")] = 100,
     seed: Annotated[int, typer.Option(help="Fixes tasks and draws.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder for the games and the tables.")] = Path("runs/against-all"),
@@ -71,7 +71,7 @@ def main(
 ) -> None:
     """Evaluate one agent against all opponents and print the tables as Markdown."""
     try:
-        keywords = dict(_pair(item) for item in pairs or [])
+        keywords = parse_overrides(pairs or [])
         standings = evaluate_against_all(
             env,
             agent,
@@ -80,7 +80,7 @@ def main(
             resume=resume,
             jobs=jobs,
             keywords=keywords,
-            battles=battles,
+            battles=games,
             seed=seed,
             teamsets=tuple(filter(None, teamsets.split(","))),
         )
@@ -88,16 +88,6 @@ def main(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     typer.echo(markdown(standings))
-
-
-def _pair(item: str) -> tuple[str, Any]:
-    key, equals, value = item.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"write key=value; got {item!r}")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"cannot read {item!r}: {' '.join(str(error).split())}") from error
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def locate(folder: Path | str) -> Path:
     for candidate in (root, root / "net"):
         if (candidate / CONFIG_FILE).is_file():
             return candidate
-    raise CheckpointError(f"there is no battle net in {str(folder)!r}; train one: palaver clone --help")
+    raise CheckpointError(f"there is no battle net in {str(folder)!r}; train one: palaver pokemon clone --help")
 
 
 def load(folder: Path | str) -> tuple[NetConfig, BattleNet]:

@@ -18,7 +18,7 @@ def load(source: str, options: Mapping[str, str] | ModelOptions = DEFAULT_OPTION
     """The reward model in a folder or on the hub, ready to score.
 
     Args:
-        source: a folder that `palaver train reward-model` wrote, or any sequence classifier with one output.
+        source: a folder that `palaver experiment marlhf reward-model` wrote, or any sequence classifier with one output.
         options: device and number format, also as texts by name; `chat` where the folder does not say how it was
             trained to read.
 

@@ -23,7 +23,7 @@ from palaver.utils.run_folder import replace_text
 READING = "palaver_reward.json"
 CLASSIFIER = AutoModelForSequenceClassification
 HEAD = "score.weight"
-HINT = "a language model becomes a reward model by `palaver train reward-model`"
+HINT = "a language model becomes a reward model by `palaver experiment marlhf reward-model`"
 FALLBACK_TOKENS = 4096  # where neither the folder nor the model's config knows
 
 
@@ -47,7 +47,7 @@ def load(source: str, options: ModelOptions) -> RewardModel:
     """See `palaver.agents.reward_models.load`."""
     if is_adapter(source):
         raise PolicyError(
-            f"{source!r} is an adapter; merge it into its base, or train with `palaver train reward-model`"
+            f"{source!r} is an adapter; merge it into its base, or train with `palaver experiment marlhf reward-model`"
         )
     dtype = torch.bfloat16 if options.dtype == "bf16" else torch.float32
     model: Any

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig
@@ -19,10 +19,10 @@ from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.benchmarks.scenarios.spec import SamplingSection
 from palaver.core import ConfigError, Sampling
 from palaver.registry import spec
-from palaver.text import first_fault, one_line
+from palaver.text import one_line
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import EVAL_SEED
-from palaver.utils.config import Section
+from palaver.utils.config import Section, validated
 
 Kind = Literal["reference", "random", "untrained", "trained"]
 KINDS: tuple[Kind, ...] = ("reference", "random", "untrained", "trained")
@@ -92,8 +92,6 @@ def read_board(path: Path | None = None) -> list[BoardEntry]:
     try:
         shipped = resources.files("palaver.benchmarks.leaderboard").joinpath(LIST)
         values = yaml.safe_load(path.read_text(encoding="utf-8") if path else shipped.read_text(encoding="utf-8"))
-        return [BoardEntry.model_validate(value) for value in values]
+        return [validated(BoardEntry, value, f"{name}: ") for value in values]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
         raise ConfigError(f"cannot read the board {name!r}: {one_line(error)}") from error
-    except ValidationError as error:
-        raise ConfigError(f"{name}: {first_fault(error)}") from error

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import Field
 from rich.console import Console
 
 from palaver.core import ConfigError, Message, TaskError, usable_cores
@@ -26,7 +27,17 @@ from palaver.envs.code.problems import problem, solution_of
 from palaver.envs.code.reference import reference
 from palaver.envs.code.sandbox import DEFAULT, Limits, Report, SandboxPool
 from palaver.text import one_line
+from palaver.utils.config import Section
 from palaver.utils.provenance import provenance
+
+
+class SandboxBenchmark(Section):
+    """Settings of the benchmark."""
+
+    data: str | None = Field(None, description="a data set in HumanEval's or MBPP's schema; none: a built-in set")
+    once: bool = Field(False, description="score each of its solutions once and count, instead of timing")
+    programs: int = Field(400, ge=1, description="to score in each way, at least")
+    workers: int = Field(usable_cores(), ge=1, description="programs scored at the same time")
 
 
 class SandboxJob(NamedTuple):
@@ -148,21 +159,10 @@ def _why(report: Report) -> str:
     return next((result.message for result in report.results if result.verdict != "pass"), "")
 
 
-def count(source: str | None, workers: int | None, as_json: bool) -> None:
-    """Print the counts of `tally`.
-
-    Args:
-        source: as for `own_solutions`.
-        workers: programs scored at the same time; None: as many as there are cores.
-        as_json: print it as JSON.
-
-    Raises:
-        ConfigError: no source.
-        SandboxError: no sandbox is possible on this machine.
-    """
+def _count(source: str | None, workers: int, as_json: bool) -> None:
     if not source:
-        raise ConfigError("--once counts the solutions of a data set; name it: --data FILE")
-    result = tally(source, usable_cores() if workers is None else workers)
+        raise ConfigError("once=true counts the solutions of a data set; name it: data=FILE")
+    result = tally(source, workers)
     if as_json:
         print(json.dumps(result | {"provenance": provenance()}, indent=2))
         return
@@ -177,27 +177,20 @@ def count(source: str | None, workers: int | None, as_json: bool) -> None:
             console.print(f"  {one_line(id, 60)}: {one_line(reason, 200)}")
 
 
-def run(source: str | None, programs: int, workers: int | None, as_json: bool) -> None:
-    """Measure and print.
-
-    Args:
-        source: as for `own_solutions`, each of which is scored at least once; None: a built-in set.
-        programs: programs scored in each of the two ways, at least.
-        workers: programs scored at the same time; None: as many as there are cores.
-        as_json: print the report as JSON.
+def run(plan: SandboxBenchmark, as_json: bool) -> None:
+    """Measure or count, and print the report as JSON or as lines.
 
     Raises:
-        ConfigError: a number below 1, or a data set without solutions.
+        ConfigError: a data set without solutions.
         SandboxError: no sandbox is possible on this machine.
     """
-    workers = usable_cores() if workers is None else workers
-    if programs < 1 or workers < 1:
-        raise ConfigError(f"programs and workers must be 1 or more, got {programs} and {workers}")
+    source, programs, workers = plan.data, plan.programs, plan.workers
+    if plan.once:
+        _count(source, workers, as_json)
+        return
     jobs = own_solutions(source)[0] if source else built_in()
     if not jobs:
-        raise ConfigError(
-            f"--data {source} holds no solution, in a field canonical_solution or code, that can be scored"
-        )
+        raise ConfigError(f"{source} holds no solution, in a field canonical_solution or code, that can be scored")
     report = measure(jobs, programs, workers) | {"steps_per_second": in_steps(source, jobs, programs, workers)}
     report |= {"source": source or "built-in", "provenance": provenance()}
     if as_json:

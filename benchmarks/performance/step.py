@@ -10,14 +10,17 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from palaver.benchmarks.performance.training.order import MeasurementOrder, Peer
 from palaver.benchmarks.performance.training.settings import ModelShape, setting
 from palaver.benchmarks.performance.training.view import show
 from palaver.core import ConfigError
+from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance
 
 MEMORY_STEPS = 2  # of a process that measures memory instead of time
@@ -26,72 +29,47 @@ PEER_STEPS = 4  # a peer's step is one prompt, so few are enough
 Log = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class StepBenchmark:
-    """Settings of the benchmark: every model shape with every number of prompts, repeated.
+class StepBenchmark(Section):
+    """Settings of the benchmark: every model shape with every number of prompts, repeated."""
 
-    Attributes:
-        shapes: model shapes.
-        prompts: numbers of prompts a step, B.
-        repeats: processes per measurement.
-        steps: timed steps in each.
-        threads: threads of torch.
-        device: `cpu`, `cuda`, ...
-        peer: the library to compare with; None measures ours only.
-        memory: measure the peak memory of an update too, in processes of their own.
-    """
+    setting: Annotated[tuple[str, ...], ONE_OR_MORE] = Field(
+        ("A", "C"), min_length=1, description="A, B, C, D or Qwen3-0.6B"
+    )
+    prompts: Annotated[tuple[Annotated[int, Field(ge=1)], ...], ONE_OR_MORE] = Field(
+        (1, 8), min_length=1, description="of a step"
+    )
+    repeats: int = Field(3, ge=1, description="processes per measurement; the median counts")
+    steps: int = Field(4, ge=1, description="counted in each, after one that is not")
+    threads: int = Field(1, ge=1, description="of torch, of the peer too")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1, ...")
+    memory: bool = Field(True, description="measure the peak memory of an update, in processes of their own")
+    peer_python: str | None = Field(None, description="the Python that has the peer")
+    peer_script: str | None = Field(None, description="the peer's benchmark script")
 
-    shapes: tuple[ModelShape, ...]
-    prompts: tuple[int, ...]
-    repeats: int
-    steps: int
-    threads: int
-    device: str
-    peer: Peer | None = None
-    memory: bool = True
+    @property
+    def shapes(self) -> tuple[ModelShape, ...]:
+        """Model shapes of the settings."""
+        return tuple(setting(name) for name in dict.fromkeys(self.setting))
+
+    @property
+    def peer(self) -> Peer | None:
+        """Library to compare with; None measures ours only.
+
+        Raises:
+            ConfigError: only one of its two paths is given, or a file is missing.
+        """
+        if (self.peer_python is None) != (self.peer_script is None):
+            raise ConfigError("the peer needs both peer_python and peer_script")
+        return Peer(self.peer_python, self.peer_script) if self.peer_python and self.peer_script else None
 
 
-def run(
-    settings: list[str],
-    prompts: list[int],
-    repeats: int,
-    steps: int,
-    threads: int,
-    device: str,
-    peer_python: str | None,
-    peer_script: str | None,
-    as_json: bool,
-    log: Log = lambda _: None,
-) -> None:
-    """Measure and print.
-
-    Args:
-        settings: names, see `palaver.benchmarks.performance.training.settings`.
-        prompts: numbers of prompts a step, B.
-        repeats: processes per measurement; the median is reported.
-        steps: timed steps in each.
-        threads: threads of torch.
-        device: `cpu`, `cuda`, ...
-        peer_python: Python interpreter with the peer installed; None measures ours only.
-        peer_script: the peer's benchmark script.
-        as_json: print the report as JSON instead of tables.
-        log: called with a line before each measurement.
+def run(benchmark: StepBenchmark, as_json: bool, log: Log = lambda _: None) -> None:
+    """Measure, and print the report as JSON or as tables.
 
     Raises:
-        ConfigError: an unknown setting, a number below 1, only one of the peer's two paths, or a missing file.
+        ConfigError: an unknown setting, only one of the peer's two paths, or a missing file.
         TrainingBenchmarkError: a measuring process failed.
     """
-    counts = {"prompts": min(prompts, default=0), "repeats": repeats, "steps": steps, "threads": threads}
-    for name, value in counts.items():
-        if value < 1:
-            raise ConfigError(f"{name} must be 1 or more, got {value}")
-    if (peer_python is None) != (peer_script is None):
-        raise ConfigError("the peer needs both --peer-python and --peer-script")
-    peer = Peer(peer_python, peer_script) if peer_python and peer_script else None
-    shapes = tuple(setting(name) for name in dict.fromkeys(settings))
-    if not shapes:
-        raise ConfigError("name at least one setting")
-    benchmark = StepBenchmark(shapes, tuple(dict.fromkeys(prompts)), repeats, steps, threads, device, peer)
     report = measure(benchmark, log)
     if as_json:
         print(json.dumps(report, indent=2))
@@ -101,9 +79,8 @@ def run(
 
 def measure(benchmark: StepBenchmark, log: Log = lambda _: None) -> dict[str, Any]:
     """Run the benchmark; return its report as plain data, with a result per shape and prompts."""
-    results: list[dict[str, Any]] = []
-    for shape in benchmark.shapes:
-        results += _measure_shape(benchmark, shape, log)
+    shapes, peer = benchmark.shapes, benchmark.peer
+    results = [result for shape in shapes for result in _measure_shape(benchmark, shape, peer, log)]
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "provenance": provenance(),
@@ -115,11 +92,11 @@ def measure(benchmark: StepBenchmark, log: Log = lambda _: None) -> dict[str, An
     }
 
 
-def _measure_shape(benchmark: StepBenchmark, shape: ModelShape, log: Log) -> list[dict[str, Any]]:
+def _measure_shape(benchmark: StepBenchmark, shape: ModelShape, library: Peer | None, log: Log) -> list[dict[str, Any]]:
     """Result of each number of prompts B; that of the peer is the same in all."""
     orders = {
         B: MeasurementOrder(shape.name, B, benchmark.steps, benchmark.threads, benchmark.device)
-        for B in benchmark.prompts
+        for B in dict.fromkeys(benchmark.prompts)
     }
     peer_steps = min(benchmark.steps, PEER_STEPS)
     peer_order = MeasurementOrder(shape.name, 1, peer_steps, benchmark.threads, benchmark.device)
@@ -129,16 +106,16 @@ def _measure_shape(benchmark: StepBenchmark, shape: ModelShape, log: Log) -> lis
         for B, order in orders.items():
             log(f"setting {shape.name}, B={B}, {repeat} of {benchmark.repeats}")
             runs[B].append(order.run())
-        if benchmark.peer:
+        if library:
             log(f"setting {shape.name}, the peer, {repeat} of {benchmark.repeats}")
-            peer_runs.append(benchmark.peer.run(shape, peer_order))
+            peer_runs.append(library.run(shape, peer_order))
     peer = median(peer_runs) if peer_runs else None
     if benchmark.memory:
         log(f"setting {shape.name}, memory of the update")
         for B, order in orders.items():
             runs[B][0] |= replace(order, memory=True, steps=MEMORY_STEPS).run()
-        if benchmark.peer and peer:
-            peer |= benchmark.peer.run(shape, replace(peer_order, memory=True, steps=MEMORY_STEPS))
+        if library and peer:
+            peer |= library.run(shape, replace(peer_order, memory=True, steps=MEMORY_STEPS))
     return [_result(shape, B, median(runs[B]), peer) for B in orders]
 
 

@@ -12,16 +12,17 @@ import json
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 import psutil
+from pydantic import Field, model_validator
 
 from palaver.benchmarks.performance.training.crowd import KINDS, ONE, Models, TeamMeasurement, size
 from palaver.benchmarks.performance.training.crowd_view import show
 from palaver.core import ConfigError, did_you_mean
+from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance
 
 GIB = 1 << 30
@@ -31,37 +32,30 @@ SPARE = GIB  # for activations, keys and values, and the libraries
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class TeamBenchmark:
-    """Settings of the benchmark: `repeats` processes of each kind, which do the same work.
+class TeamBenchmark(Section):
+    """Settings of the benchmark: `repeats` processes of each kind, which do the same work."""
 
-    See `TeamMeasurement`.
-    """
+    kinds: Annotated[tuple[str, ...], ONE_OR_MORE] = Field(KINDS, description="of teams")
+    size: str = Field("80M", description="of every model: 0.1M, 25M, 80M, 145M, Qwen3-0.6B")
+    agents: int = Field(4, ge=2, description="of a team")
+    group: int = Field(4, ge=1, description="answers per prompt and agent")
+    prompts: int = Field(1, ge=1, description="of a step")
+    new_tokens: int = Field(0, ge=0, description="most tokens of an answer; 0: the default of the size")
+    steps: int = Field(3, ge=1, description="counted, after one that is not")
+    repeats: int = Field(1, ge=1, description="processes of each kind, which alternate")
+    rank: int = Field(16, ge=1, description="of adapters")
+    threads: int = Field(1, ge=1, description="of torch")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1, ...")
+    algorithm: str = Field("magrpo", description="its name; with a critic that one counts too")
+    kl: float = Field(0.0, ge=0, description="weight of the KL penalty; above 0 references count too")
 
-    kinds: tuple[str, ...] = KINDS
-    size: str = "80M"
-    agents: int = 4
-    group: int = 4
-    prompts: int = 1
-    new_tokens: int = 0
-    steps: int = 3
-    repeats: int = 1
-    rank: int = 16
-    threads: int = 1
-    device: str = "cpu"
-    algorithm: str = "magrpo"
-    kl: float = 0.0
-
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _known(self) -> Self:
         for kind in self.kinds:
             if kind not in KINDS:
                 raise ConfigError(f"there is no kind of team {kind!r}.{did_you_mean(kind, KINDS)}")
         size(self.size)
-        if self.agents < 2:
-            raise ConfigError(f"a team has 2 agents or more, got {self.agents}")
-        for name in ("group", "prompts", "steps", "repeats", "rank", "threads"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be 1 or more, got {getattr(self, name)}")
+        return self
 
     def order(self, kind: str, folder: str) -> TeamMeasurement:
         """Settings of one process."""
@@ -124,7 +118,7 @@ def refuse_what_does_not_fit(plan: TeamBenchmark, free: int) -> None:
     if largest is not None and largest.needed + SPARE > free:
         raise ConfigError(
             f"the kind {largest.kind!r} at {plan.size} takes about {(largest.needed + SPARE) / GIB:.1f} GiB, but "
-            f"{free / GIB:.1f} GiB are free: take a smaller --size, fewer --agents, or name kinds that fit by --kind"
+            f"{free / GIB:.1f} GiB are free: take a smaller size, fewer agents, or name kinds that fit"
         )
 
 

@@ -6,19 +6,14 @@ never changes: a change of the partner, the tasks or a keyword is a new version.
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from palaver.core import ConfigError, Sampling, did_you_mean
-from palaver.text import one_line
+from palaver.core import Sampling
 from palaver.trainers.config.run import EVAL_SEED
-from palaver.utils.config import Section
-
-SHIPPED = "palaver.benchmarks.scenarios"
+from palaver.utils.config import Section, recipes, validated, values
 
 
 class SamplingSection(Section):
@@ -86,15 +81,9 @@ class Scenario(Section):
         return Sampling(**self.sampling.model_dump())
 
 
-def shipped() -> tuple[str, ...]:
-    """Names of the scenarios that come with Palaver, sorted."""
-    file_names = (entry.name for entry in resources.files(SHIPPED).iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in file_names if name.endswith(".yaml")))
-
-
 def is_scenario(name: str) -> bool:
     """Return whether `name` is a shipped scenario or the path of a YAML file."""
-    return name.endswith((".yaml", ".yml")) or name in shipped()
+    return name.endswith((".yaml", ".yml")) or name in recipes("scenario")
 
 
 def load(name: str) -> Scenario:
@@ -103,33 +92,4 @@ def load(name: str) -> Scenario:
     Raises:
         ConfigError: there is no such scenario, or it is invalid.
     """
-    if name in shipped():
-        text = resources.files(SHIPPED).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-        return parse(text, name)
-    path = Path(name)
-    if path.suffix not in {".yaml", ".yml"}:
-        raise ConfigError(f"there is no scenario {name!r}.{did_you_mean(name, shipped())}")
-    try:
-        return parse(path.read_text(encoding="utf-8"), path.stem)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the scenario {name!r}: {one_line(error)}") from error
-
-
-def parse(text: str, name: str) -> Scenario:
-    """Parse a scenario from YAML; `name` is used unless the text has one.
-
-    Raises:
-        ConfigError: the text is not YAML, or a field is invalid, which the message names.
-    """
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"the scenario {name!r} is not YAML: {one_line(error)}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"the scenario {name!r} is not a mapping of fields such as `env: arxiv-v0`")
-    try:
-        return Scenario.model_validate({"name": name, **values})
-    except ValidationError as error:
-        first_error = error.errors()[0]
-        field = ".".join(map(str, first_error["loc"]))
-        raise ConfigError(f"the scenario {name!r}: {field}: {one_line(first_error['msg'])}") from error
+    return validated(Scenario, {"name": Path(name).stem, **values("scenario", name)}, f"{name}: ")

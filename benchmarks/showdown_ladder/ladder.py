@@ -61,7 +61,7 @@ class Match:
         if not self.name.isalnum() or len(self.name) > 15:
             raise ConfigError("a name on the server is 1 to 15 letters and digits")
         if self.opponent == ANYONE and not self.server:
-            raise ConfigError("to be challenged, name a running server; start one with: palaver showdown serve")
+            raise ConfigError("to be challenged, name a running server; start one with: palaver pokemon serve")
 
 
 def required() -> None:
@@ -133,7 +133,7 @@ def _reachable(address: str) -> None:
         socket.create_connection(where, timeout=10.0).close()
     except OSError as error:
         raise ShowdownError(
-            f"no server answers at {address} ({error}); start one with: palaver showdown serve"
+            f"no server answers at {address} ({error}); start one with: palaver pokemon serve"
         ) from error
 
 

@@ -121,4 +121,7 @@ def _turn(index: int, battle: str, agents: Sequence[str], decisions: Mapping[str
 def _seen(decision: Decision) -> str:
     """The text if it was saved, else the input words of a net."""
     words = " ".join(word for word in decision.words if word)
-    return decision.text or f"The text was not recorded (--record-text keeps it). The words of its vector: {words}"
+    return (
+        decision.text
+        or f"The text was not recorded (tournament.record_text=true keeps it). The words of its vector: {words}"
+    )

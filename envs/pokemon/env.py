@@ -1,7 +1,7 @@
 """Pokémon battles, one against one, in an embedded simulator (Pokémon Showdown's).
 
 No server is needed. Two sides, `p1` and `p2`, choose at the same time. The task is a match-up of two teams; the seed
-decides everything else. It needs Node.js and the simulator: `palaver showdown install`.
+decides everything else. It needs Node.js and the simulator: `palaver pokemon install`.
 
 ## Observation
 

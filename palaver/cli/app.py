@@ -27,10 +27,10 @@ A mistake in a name, a key or a file ends with one line and exit code 2 before a
 """
 
 
-GROUPS = frozenset({"battles", "clone", "curriculum", "bench", "showdown", "ladder", "judge"})
+GROUPS = ("results", "experiment", "judge", "pokemon", "bench")
 COMMANDS = (
-    *("demo", "envs", "play", "train", "evaluate", "credit", "rescore", "leaderboard", "arena", "battles", "clone"),
-    *("curriculum", "report", "view", "compare", "doctor", "bench", "showdown", "ladder", "serve", "judge"),
+    *("demo", "envs", "play", "train", "evaluate", "arena", "leaderboard", "compare", "report", "view", "serve"),
+    *("doctor", *GROUPS),
 )
 
 

@@ -6,16 +6,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from palaver.cli.recipes import rows
-from palaver.cli.values import check_pairs
 from palaver.core import CheckpointError, ConfigError, did_you_mean
-from palaver.trainers.config.loading import load, recipes
+from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, refuse_edited
+from palaver.utils.config import leaves, parse_overrides, recipes
 from palaver.utils.run_folder import refuse_in_use
 
 RUNS = Path("runs")
@@ -45,13 +44,13 @@ def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> T
     bare = [item for item in items if "=" not in item]
     if resume:
         return _resumed(recipe, overrides, bare, out)
-    check_pairs(items)
+    parse_overrides(items)
     if (Path(recipe) / CONFIG).is_file():
         again = Path(recipe) / CONFIG
         raise ConfigError(
             f"{recipe!r} is a run folder: add --resume to resume it, or give {str(again)!r} to start again"
         )
-    config = load(recipe, list(overrides))
+    config = load(recipe, overrides)
     folder = out or (Path(config.out) if config.out else fresh(_stem(recipe)))
     if (folder / METRICS).exists():
         refuse_in_use(folder)
@@ -62,7 +61,6 @@ def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> T
 
 
 def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: Path | None) -> TrainJob:
-    check_pairs(overrides)
     if len(bare) > 1:
         raise ConfigError(f"--resume takes one run folder, got {' and '.join(bare)}")
     if bare:
@@ -79,7 +77,7 @@ def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: 
         raise ConfigError(f"a resumed run stays where it is: {str(folder)!r}; leave --out out")
     config = load(str(folder / CONFIG))
     refuse_edited(folder, config)
-    _refuse_changes(config, load(str(folder / CONFIG), list(overrides)), folder)
+    _refuse_changes(config, load(str(folder / CONFIG), overrides), folder)
     return TrainJob(recipe, overrides, config, folder, resume=True)
 
 
@@ -94,8 +92,8 @@ def _refuse_another_recipe(recipe: str, folder: Path) -> None:
 
 def _refuse_changes(saved: RunConfig, requested: RunConfig, folder: Path) -> None:
     """Refuse a changed config, so that the metrics are those of an uninterrupted run."""
-    saved_values = {key: value for key, value, *_ in rows(saved)}
-    for key, wish, *_ in rows(requested):
+    saved_values = {key: value for key, value, *_ in leaves(saved)}
+    for key, wish, *_ in leaves(requested):
         if saved_values.get(key) != wish:
             raise ConfigError(
                 f"a resumed run keeps its config: {key} is {saved_values.get(key)} there, not {wish}; leave {key} out, "
@@ -110,9 +108,10 @@ def newest(recipe: str, runs: Path = RUNS) -> Path:
         ConfigError: no such recipe.
         CheckpointError: it has no run.
     """
-    if recipe not in recipes() and not Path(recipe).is_file():
+    known = recipes("run")
+    if recipe not in known and not Path(recipe).is_file():
         raise ConfigError(
-            f"there is neither a run folder nor a recipe {recipe!r} to resume.{did_you_mean(recipe, recipes())}"
+            f"there is neither a run folder nor a recipe {recipe!r} to resume.{did_you_mean(recipe, known)}"
         )
     folder = latest(_stem(recipe), CONFIG, runs)
     if folder is None:
@@ -127,18 +126,21 @@ def latest(stem: str, file: str, runs: Path = RUNS) -> Path | None:
     return max(candidates, key=lambda path: ((path / file).stat().st_mtime, path.name), default=None)
 
 
-def named(recipe: str, items: Sequence[str], resume: bool, is_kind: Callable[[str], bool]) -> str | None:
-    """Return the recipe of a kind in the arguments of `palaver train`, else None.
-
-    With --resume it may also be a folder.
-    """
-    given = [recipe, *(item for item in items if resume and "=" not in item)]
-    return next((name for name in given[::-1] if is_kind(name)), None)
-
-
 def _stem(recipe: str) -> str:
     path = Path(recipe)
     return (path.resolve().parent.name if path.name == CONFIG else path.stem) or "run"
+
+
+def split_recipe(recipe: str, items: Sequence[str] | None, default: str) -> tuple[str, list[str]]:
+    """Return a recipe and its overrides; the recipe may be left out."""
+    return (default, [recipe, *(items or [])]) if "=" in recipe else (recipe, list(items or []))
+
+
+def experiment(recipe: str, out: Path | None, configured: str = "") -> Path:
+    """Return the folder of an experiment: that of `--out`, the one given as its recipe, the configured or a new one."""
+    if Path(recipe).is_dir():
+        return Path(recipe)
+    return out or (Path(configured) if configured else fresh(Path(recipe).stem))
 
 
 def fresh(stem: str) -> Path:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -50,6 +52,16 @@ def print_error(message: str) -> None:
     """Print an error as one line on stderr."""
     line = Text.assemble(("error: ", "bold red"), one_line(message, 2000))
     errors.print(line, soft_wrap=True)
+
+
+@contextmanager
+def resumable(command: str) -> Iterator[None]:
+    """Context manager that turns Ctrl-C into a line with the command that resumes, and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        print_error(f"interrupted; resume with: {command}")
+        raise typer.Exit(130) from stop
 
 
 def note(message: str) -> None:

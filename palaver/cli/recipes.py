@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 from rich.text import Text
 
-from palaver.benchmarks.experiments.marlhf.recipe import recipes as reward_models
-from palaver.benchmarks.experiments.matrix_games.recipe import NAME, shipped
 from palaver.cli.output import console, say, table
 from palaver.trainers.config.defaults import defaults
-from palaver.trainers.config.loading import recipes
 from palaver.trainers.config.run import RunConfig
+from palaver.utils.config import KINDS, leaves, recipes
 
 
-def list_recipes() -> None:
-    """Print every shipped recipe with its first line."""
+def list_recipes(kind: str = "run") -> None:
+    """Print every shipped recipe of a kind with its first line."""
     grid = table("recipe", "description")
-    for name, summary in sorted((recipes() | reward_models() | {NAME: shipped().splitlines()[0].lstrip("# ")}).items()):
+    for name, summary in recipes(kind).items():
         grid.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
     console.print(grid)
-    say(
-        Text("\npalaver train RECIPE --explain shows its keys; a YAML file may stand in a recipe's place.", style="dim")
-    )
+    command = KINDS[kind].command
+    say(Text(f"\n{command} RECIPE --explain shows its keys; a YAML file may stand in a recipe's place.", style="dim"))
 
 
 def explain(config: BaseModel, prefix: str = "") -> None:
     """Print every key of a config with its value, and the default if it differs."""
     grid = table("key", "value", "default", "meaning")
-    for key, value, default, meaning in rows(config, prefix):
+    for key, value, default, meaning in leaves(config, prefix):
         changed = value != default
         grid.add_row(
             Text(key, style="bold" if changed else ""),
@@ -54,7 +50,7 @@ def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
     recipe_defaults = defaults(name)
     grid, others = table("key", "value", "default", f"{name} sets", "from"), table("key", "default", "meaning")
     grid.columns[0].no_wrap = others.columns[0].no_wrap = True  # users copy them
-    for key, value, default, meaning in rows(config):
+    for key, value, default, meaning in leaves(config):
         if value != default or key in recipe_defaults:
             grid.add_row(
                 Text(key, style="bold"),
@@ -68,18 +64,6 @@ def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
     console.print(grid)
     say(Text("\nAll other keys have the defaults of their sections:\n", style="dim"))
     console.print(others)
-
-
-def rows(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, Any, str]]:
-    """Yield (dotted key, value, default, description) of every leaf."""
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if isinstance(value, BaseModel):
-            yield from rows(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value, field.get_default(call_default_factory=False), field.description or ""
-    for name, value in (section.model_extra or {}).items():
-        yield f"{prefix}{name}", value, None, "keyword of the environment"
 
 
 def _format_value(value: object) -> str:

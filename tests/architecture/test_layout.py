@@ -39,8 +39,8 @@ def test_a_checkout_without_links_works(tmp_path, links):
         if links == "text files":
             (tmp_path / "palaver" / wing).write_text(f"../{wing}")
     code = (
-        "import palaver, palaver.agents.base.policy; from palaver.trainers.config.loading import recipes;"
-        "print(palaver.__file__, palaver.make('echo-v0').metadata['name'], 'arxiv-magrpo' in recipes())"
+        "import palaver, palaver.agents.base.policy; from palaver.utils.config import recipes;"
+        "print(palaver.__file__, palaver.make('echo-v0').metadata['name'], 'arxiv-magrpo' in recipes('run'))"
     )
     assert run("-c", code, cwd=tmp_path, path=tmp_path).split() == [
         str(tmp_path / "palaver" / "__init__.py"), "echo_v0", "True",

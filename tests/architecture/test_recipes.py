@@ -9,10 +9,11 @@ import yaml
 
 import palaver
 from palaver.trainers.algorithms.base import algorithm
-from palaver.trainers.config.loading import dump, load, parse, recipes
+from palaver.trainers.config.loading import load, parse
+from palaver.utils.config import dump, recipes
 from tests.architecture.source import ROOT
 
-SHIPPED = sorted(recipes())
+SHIPPED = sorted(recipes("run"))
 FAMILY = ("mareinforce", "marloo", "maremax")
 
 
@@ -37,7 +38,7 @@ def test_recipe_says_what_it_is_for(name):
     first = _text(name).splitlines()[0]
     assert first.startswith("# ")
     assert 20 <= len(first) <= 120
-    assert recipes()[name] == first[2:]
+    assert recipes("run")[name] == first[2:]
     own, said = (re.sub(r"[^a-z0-9]", "", each.lower()) for each in (load(name).algorithm.name, first))
     assert own in said, "AT-GRPO is atgrpo"
 

@@ -50,7 +50,7 @@ def test_it_works_installed_elsewhere(wheel, tmp_path):
     target = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(target)
     code = (
-        "import palaver; from palaver.trainers.config.loading import recipes; from importlib import resources;"
+        "import palaver; from palaver.utils.config import recipes; from importlib import resources;"
         "[palaver.make(i).reset(seed=0) for i in palaver.specs()];"
         "print(palaver.__file__, len(recipes()), resources.files('palaver').joinpath('py.typed').is_file())"
     )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from palaver.core import Completion, Episode, Turn
-from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import RunConfig
+from palaver.utils.config import dump
 
 AGENTS = ("background", "method")
 

@@ -20,7 +20,8 @@ from palaver.benchmarks.comparison.groups import compare
 from palaver.benchmarks.comparison.table import captions, columns, markdown, rows
 from palaver.benchmarks.reports.plot_style import PAPER
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.config.loading import dump, parse
+from palaver.trainers.config.loading import parse
+from palaver.utils.config import dump
 
 KEPT = Path(__file__).parents[2] / "docs" / "runs" / "arxiv-magrpo"
 TASKS = ("s", "t")

@@ -113,7 +113,7 @@ def test_a_battle_net_says_on_a_server_what_it_says_in_the_arena(pool, tmp_path)
     [
         ({"battles": 0}, "battles must be 1 or more"),
         ({"name": "no name"}, "letters and digits"),
-        ({"opponent": "anyone"}, "palaver showdown serve"),
+        ({"opponent": "anyone"}, "palaver pokemon serve"),
     ],
 )
 def test_matches_that_cannot_be_played(given, message):
@@ -133,7 +133,7 @@ def test_players_of_poke_env_have_names():
         poke_env_player("poke-env:Nobody")
     with pytest.raises(ConfigError, match="address is like"):
         run(Match("typed@1", server="nowhere"), Sampling(), ModelOptions())
-    with pytest.raises(ShowdownError, match="palaver showdown serve"):
+    with pytest.raises(ShowdownError, match="palaver pokemon serve"):
         run(Match("typed@1", server="ws://127.0.0.1:9/showdown/websocket"), Sampling(), ModelOptions())
 
 

@@ -22,9 +22,9 @@ from palaver.benchmarks.reports.run_report.page import write
 from palaver.core import ConfigError, Episode, Sampling, TaskError
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
-from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
+from palaver.utils.config import dump
 
 
 class Dice(TextEnv):

@@ -131,7 +131,7 @@ def test_pokemon(palaver):
 def test_pokemon_refuses_what_cannot_be_measured(palaver):
     ran = palaver("bench", "pokemon", "--format", "gen1oh", "--no-peers", "--warm", 0, "--seconds", 0.1)
     assert (ran.code, ran.out) == (2, "")
-    assert "gen1oh" in ran.err or "Node.js" in ran.err or "palaver showdown install" in ran.err
+    assert "gen1oh" in ran.err or "Node.js" in ran.err or "palaver pokemon install" in ran.err
 
 
 def test_pokemon_endurance(palaver, tmp_path):

@@ -1,4 +1,4 @@
-"""`palaver credit`: the diagnostics of a run, and folders that hold none."""
+"""`palaver results analyse`: the diagnostics of a run, and folders that hold none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def test_a_run_from_the_command_line(tmp_path, palaver):
     run = tmp_path / "run"
     small = ["train.steps=1", "train.prompts_per_step=1", "algorithm.group_size=2", "eval.n=0", f"--out={run}"]
     assert palaver("train", "matrix-c3", *small).code == 0
-    asked = ["credit", str(run), "--tasks", "1", "--contexts", "2", "--alternatives", "2", "--replays", "1"]
+    asked = ["results", "analyse", str(run), "--tasks", "1", "--contexts", "2", "--alternatives", "2", "--replays", "1"]
     found = json.loads(palaver(*asked, "--json").out)
     assert found["contexts"] == 2
     assert found["replays"] == 2 * (2 + 2)
@@ -19,7 +19,7 @@ def test_a_run_from_the_command_line(tmp_path, palaver):
 
 
 def test_a_folder_without_a_run(tmp_path, palaver):
-    told = palaver("credit", str(tmp_path))
+    told = palaver("results", "analyse", str(tmp_path))
     assert told.code == 2
     assert "there is no run" in told.err
 

@@ -1,4 +1,4 @@
-"""`palaver curriculum`: recipes, plans, mistakes, and a run with a backend that takes no time."""
+"""`palaver experiment curriculum`: recipes, plans, mistakes, and a run with a backend that takes no time."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def file(tmp_path, monkeypatch):
 
 
 def test_recipes(palaver):
-    told = palaver("curriculum", "recipes").out
+    told = palaver("experiment", "curriculum", "run").out
     assert "gen1ou-nano" in told
     assert "not run yet" in told
 
 
 def test_a_dry_run_tells_battles_and_time_and_writes_nothing(palaver, file, tmp_path):
-    ran = palaver("curriculum", "run", file, "--dry-run", "--out", tmp_path / "run")
+    ran = palaver("experiment", "curriculum", "run", file, "--dry-run", "--out", tmp_path / "run")
     assert ran.code == 0, ran.err
     assert re.search(r"About \d+ minutes in \d+ processes", ran.out)
     assert "nothing was kept" in ran.out
@@ -48,33 +48,43 @@ def test_a_dry_run_tells_battles_and_time_and_writes_nothing(palaver, file, tmp_
 
 def test_a_run_ends_with_its_tables_and_goes_on_when_called_again(palaver, file, tmp_path):
     out = tmp_path / "run"
-    ran = palaver("curriculum", "run", file, "--out", out, "--no-rehearse")
+    ran = palaver("experiment", "curriculum", "run", file, "--out", out, "--no-rehearse")
     assert ran.code == 0, ran.err
     for heading in ("Plan", "Stages", "Gates", "Family", "Ratings on sample:held-out", "Generalisation gap"):
         assert heading in ran.out
     assert str(out / "report.html") in ran.out
     work = (tmp_path / "work").read_text()
-    assert palaver("curriculum", "run", out).code == 0, "the folder is a curriculum too"
+    assert palaver("experiment", "curriculum", "run", out).code == 0, "the folder is a curriculum too"
     assert (tmp_path / "work").read_text() == work
-    again = palaver("curriculum", "report", out)
+    again = palaver("experiment", "curriculum", "report", out)
     assert again.code == 0
     assert "Family" in again.out
 
 
 def test_who_passes_no_gate_ends_with_1(palaver, file, tmp_path):
     gate = "stages.first.gate={score: {veteran@1: 1.0}, sure: false}"
-    ran = palaver("curriculum", "run", file, gate, "stages.first.repeats=0", "--out", tmp_path / "run", "--no-rehearse")
+    ran = palaver(
+        "experiment",
+        "curriculum",
+        "run",
+        file,
+        gate,
+        "stages.first.repeats=0",
+        "--out",
+        tmp_path / "run",
+        "--no-rehearse",
+    )
     assert ran.code == 1
     assert "no attempt passed the gate of first" in ran.err
 
 
 def test_an_ablation(palaver, file, tmp_path):
     vary = ["--vary", "stages.second.mix.old=0,1", "--out", tmp_path / "mixes"]
-    ran = palaver("curriculum", "ablate", file, *vary)
+    ran = palaver("experiment", "curriculum", "ablate", file, *vary)
     assert ran.code == 0, ran.err
     assert "Ablation of stages.second.mix.old" in ran.out
     assert (tmp_path / "mixes" / "ablation.png").is_file()
-    assert palaver("curriculum", "report", tmp_path / "mixes").code == 0
+    assert palaver("experiment", "curriculum", "report", tmp_path / "mixes").code == 0
 
 
 @pytest.mark.parametrize(
@@ -88,7 +98,7 @@ def test_an_ablation(palaver, file, tmp_path):
     ],
 )
 def test_mistakes_are_one_line(palaver, arguments, told):
-    ran = palaver("curriculum", *arguments)
+    ran = palaver("experiment", "curriculum", *arguments)
     assert ran.code == 2
     assert told in ran.err
     assert len(ran.err.strip().splitlines()) == 1
@@ -98,7 +108,9 @@ def test_the_pages_curricula_can_be_read():
     """The recipes, keys and variations of every command that a page shows."""
     seen = 0
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for line in re.findall(r"^\s*(?:\$ )?palaver curriculum (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        for line in re.findall(
+            r"^\s*(?:\$ )?palaver experiment curriculum (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE
+        ):
             command, *words = shlex.split(line, comments=True)
             if command not in ("run", "ablate") or words[0].startswith("runs/"):
                 continue

@@ -11,13 +11,13 @@ import pytest
 import typer
 
 from palaver.benchmarks.experiments.marlhf import recipe as marlhf
-from palaver.benchmarks.experiments.marlhf.recipe import is_marlhf
 from palaver.benchmarks.experiments.matrix_games import plan
-from palaver.benchmarks.experiments.matrix_games.recipe import is_lab
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.cli.app import app
-from palaver.cli.values import keywords
+from palaver.cli.commands.arena import ArenaSettings
+from palaver.cli.folders import split_recipe
+from palaver.cli.options import PlayerSettings, split
 from palaver.registry import COMMON, spec
 from palaver.trainers.config.loading import load
 from tests.architecture.source import ROOT
@@ -41,20 +41,15 @@ def quick(arguments: list[str]) -> bool:
     """Whether it needs neither a training run, a person nor a benchmark that may not be there."""
     trains = arguments[0] == "train" and len(arguments) > 1 and not {"--explain", "--dry-run"} & set(arguments)
     needs_a_run = any(argument.startswith(NEEDS_A_RUN) for argument in arguments)
-    trains = trains or (arguments[0] == "curriculum" and arguments[1] != "recipes")
-    long = (
-        trains
-        or needs_a_run
-        or arguments[0] in ("bench", "clone", "compare", "demo", "ladder", "leaderboard", "serve", "showdown")
-    )
-    return not (long or any("human" in each for each in arguments))
+    long = arguments[0] in ("bench", "compare", "demo", "experiment", "leaderboard", "pokemon", "serve")
+    return not (trains or needs_a_run or long or any("human" in each for each in arguments))
 
 
 def test_the_page_shows_commands():
     assert {arguments[0] for arguments in COMMANDS} == {
-        "demo", "envs", "play", "train", "evaluate", "arena", "battles", "report", "compare", "doctor", "bench",
-        "credit", "showdown", "ladder", "clone", "curriculum", "rescore", "leaderboard", "serve", "view", "judge",
-    }  # fmt: skip
+        *("demo", "envs", "play", "train", "evaluate", "arena", "report", "compare", "doctor", "leaderboard", "serve"),
+        *("view", "bench", "experiment", "judge", "pokemon", "results"),
+    }
     assert sum(map(quick, COMMANDS)) >= 12
     assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}
 
@@ -69,18 +64,18 @@ def test_commands_run_as_written(palaver, arguments):
 def understood(arguments: list[str]) -> None:
     """Raises where an option, a recipe, a key of it, an environment or a keyword of that does not exist."""
     command, rest = typer.main.get_command(app), [word for word in arguments if word != "--help"]
+    names = []
     while rest and hasattr(command, "commands"):  # `bench step` is a command of a command
-        command = command.commands[rest.pop(0)]
+        names.append(rest.pop(0))
+        command = command.commands[names[-1]]
     found = command.make_context("palaver", rest).params if not hasattr(command, "commands") else {}
-    if recipe := found.get("recipe"):
+    if (recipe := found.get("recipe")) and names[0] == "experiment":
+        if not recipe.startswith("runs/"):
+            loader = plan.load if names[1] == "matrix-games" else marlhf.load
+            loader(*split_recipe(recipe, found["items"], "lab"))
+    elif recipe:
         if recipe.startswith("runs/"):
             recipe = "arxiv-magrpo"  # a run of the reader's
-        if is_lab(recipe):
-            plan.load(recipe, found["items"] or [])
-            return
-        if is_marlhf(recipe):
-            marlhf.load(recipe, found["items"] or [])
-            return
         env = load(recipe, found["items"] or []).env
         assert set(env.keywords()) <= COMMON | set(spec(env.id).keywords()), env
     if set(found.get("only") or ()) - {entry.what for entry in read_board()}:
@@ -89,9 +84,9 @@ def understood(arguments: list[str]) -> None:
         if scenarios.is_scenario(name):
             scenarios.load(name)
             return
-        assert set(keywords(found.get("pairs") or found.get("changes") or [])) <= COMMON | set(spec(name).keywords()), (
-            arguments
-        )
+        pairs = found.get("pairs") or found.get("changes")
+        given = split(ArenaSettings if names == ["arena"] else PlayerSettings, pairs)[1]
+        assert set(given) <= COMMON | set(spec(name).keywords()), arguments
 
 
 @pytest.mark.parametrize(
@@ -106,7 +101,7 @@ def test_every_command_that_is_shown_is_understood(page, arguments):
     [
         "train arxiv-magrqo",
         "train arxiv-magrpo trian.steps=3",
-        "train reward-model fit.bach=3",
+        "experiment marlhf reward-model fit.bach=3",
         "train arxiv-magrpo env.lenght=[1,2]",
         "train arxiv-magrpo --explian",
         "play arxive-v0",

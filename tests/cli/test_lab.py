@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.experiments.matrix_games import recipe, study
+from palaver.benchmarks.experiments.matrix_games import study
+from palaver.benchmarks.experiments.matrix_games.plan import load
 from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult
-from palaver.cli.groups import lab as command
-from palaver.core import CheckpointError
 
 FEW = ["lab.games=[xor]", "lab.algorithms=[magrpo,rae]", "lab.seeds=2"]
 
@@ -19,8 +18,7 @@ def never(monkeypatch):
 
 @pytest.mark.usefixtures("never")
 def test_it_is_listed_and_explained(palaver):
-    assert "lab " in palaver("train").out
-    ran = palaver("train", "lab", "--explain", "lab.seeds=3", "optim.lr=0.25")
+    ran = palaver("experiment", "matrix-games", "--explain", "lab.seeds=3", "optim.lr=0.25")
     rows = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines() if line.strip()}
     assert rows["lab.seeds"][0] == "3"
     assert rows["optim.lr"][0] == "0.25"
@@ -30,12 +28,12 @@ def test_it_is_listed_and_explained(palaver):
 
 @pytest.mark.usefixtures("never")
 def test_a_dry_run_counts_and_writes_nothing(palaver):
-    ran = palaver("train", "lab", "--dry-run", *FEW, "--out", "here")
+    ran = palaver("experiment", "matrix-games", "--dry-run", *FEW, "--out", "here")
     assert ran.code == 0
     assert "2 algorithms x 1 game x 2 seeds = 4 runs, 0 of them done already" in ran.out
     assert (
         "without cory: it takes turns"
-        in palaver("train", "lab", "--dry-run", *FEW, "lab.without.cory=it takes turns").out
+        in palaver("experiment", "matrix-games", "--dry-run", *FEW, "lab.without.cory=it takes turns").out
     )
     assert not Path("here").exists()
 
@@ -48,12 +46,12 @@ def test_a_dry_run_counts_and_writes_nothing(palaver):
         (["lab", "xor"], "write key=value"),
         (["lab", "lab.gams=[xor]"], "unknown key 'lab.gams'. Did you mean 'games'?"),
         (["lab", "policy.temperature=0", "lab.algorithms=[magrpo]"], "teaches nothing"),
-        (["lab", "--resume"], "there is no laboratory 'lab'"),
+        (["lib"], "there is no laboratory 'lib'; name a shipped one or a .yaml file. Did you mean 'lab'?"),
         (["lab", "env.game=xor"], "lab.games=[...]"),
     ],
 )
 def test_mistakes_are_one_line(palaver, arguments, says):
-    ran = palaver("train", *arguments)
+    ran = palaver("experiment", "matrix-games", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
     assert says in ran.err
@@ -82,7 +80,7 @@ def test_the_table_and_the_exit_code(palaver, monkeypatch, last, code):
         return lab
 
     monkeypatch.setattr(study, "run", run)
-    ran = palaver("train", "lab", *FEW, "out=there", "lab.cores=2")
+    ran = palaver("experiment", "matrix-games", *FEW, "out=there", "lab.cores=2")
     assert ran.code == code
     lines = [line.split() for line in ran.out.splitlines()]
     assert ["optimum", "1.00"] in lines
@@ -98,22 +96,21 @@ def test_interrupted(palaver, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(study, "run", run)
-    ran = palaver("train", "lab", *FEW, "--out", "there")
+    ran = palaver("experiment", "matrix-games", *FEW, "--out", "there")
     assert ran.code == 130
-    assert "resume with: palaver train --resume there" in ran.err
+    assert "resume with: palaver experiment matrix-games there" in ran.err
 
 
-def test_which_laboratory_is_meant(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("lab-20260101-000000", "lab-20260102-000000"):
-        (Path("runs") / name).mkdir(parents=True)
-        (Path("runs") / name / "lab.yaml").write_text(recipe.shipped())
-    newest = "runs/lab-20260102-000000"
-    assert command.named("lab", [], False) == "lab"
-    assert command.named("lab", ["seed=1", newest], True) == newest
-    assert command.named(newest, [], True) == newest
-    assert command.named("arxiv-magrpo", ["seed=1"], False) is None
-    (Path(newest) / "lab.yaml").touch()
-    assert command._newest("lab") == Path(newest)
-    with pytest.raises(CheckpointError, match="there is no laboratory 'mine'"):
-        command._newest("mine.yaml")
+def test_a_folder_resumes_with_its_own_plan(palaver, monkeypatch):
+    seen = []
+
+    def run(work, *_):
+        seen.append((work.folder, len(work.plan.cells)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(study, "run", run)
+    Path("there").mkdir()
+    palaver("experiment", "matrix-games", *FEW, "--out", "there")
+    Path("there/lab.yaml").write_text(load("lab", FEW).text)
+    palaver("experiment", "matrix-games", "there")
+    assert seen == [(Path("there"), 4), (Path("there"), 4)]

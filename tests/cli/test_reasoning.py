@@ -1,4 +1,4 @@
-"""`palaver bench reasoning` with scripted teams."""
+"""`palaver experiment reasoning` with scripted teams."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def table():
 
 
 def test_a_dry_run_counts_and_writes_nothing(palaver):
-    ran = palaver("bench", "reasoning", "--dry-run", "--seeds", "2", "--out", "here", "train.steps=3")
+    ran = palaver("experiment", "reasoning", "--dry-run", "--seeds", "2", "--out", "here", "train.steps=3")
     assert ran.code == 0, ran.err
     assert "11 rows of 2 seeds: 12 runs to train" in ran.err
     assert not Path("here").exists()
 
 
 def test_a_table_is_printed_and_drawn(palaver, table):
-    ran = palaver("bench", "reasoning", table, "--out", "here", "--seeds", "1", "--markdown")
+    ran = palaver("experiment", "reasoning", table, "--out", "here", "--seeds", "1", "--markdown")
     assert ran.code == 0, ran.err
     assert "| alone | 1.000 [1.000, 1.000] | 1.000 [1.000, 1.000] | – | – | 0 | 0 | 0 |" in ran.out
     assert "Share of 6 held-out problems" in ran.out
     assert {path.name for path in Path("here").iterdir()} >= {"results.json", "teams.png"}
-    assert "debating" in palaver("bench", "reasoning", table, "--out", "here", "--seeds", "1").out
+    assert "debating" in palaver("experiment", "reasoning", table, "--out", "here", "--seeds", "1").out
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_table_is_printed_and_drawn(palaver, table):
     ],
 )
 def test_mistakes_are_one_line(palaver, arguments, says):
-    ran = palaver("bench", "reasoning", *arguments, "--out", "here")
+    ran = palaver("experiment", "reasoning", *arguments, "--out", "here")
     assert (ran.code, ran.out) == (2, "")
     assert says in ran.err
     assert len(ran.err.splitlines()) == 1

@@ -19,7 +19,7 @@ def kept(palaver):
 
 
 def test_nothing_changes_where_nothing_has_changed(palaver, kept):
-    ran = palaver("rescore", "rows/echo-v0--half.json")
+    ran = palaver("results", "rescore", "rows/echo-v0--half.json")
     assert (ran.code, ran.err) == (0, "")
     assert "2.250 → 2.250 mean of 4 episodes" in ran.out
     assert "+0.000 [0.000, 0.000]" in ran.out
@@ -27,7 +27,7 @@ def test_nothing_changes_where_nothing_has_changed(palaver, kept):
 
 def test_another_keyword_makes_another_row(palaver, kept):
     # a1 earns 1.5 in each of 3 turns, a2 nothing: 2.25; of two turns 1.5
-    ran = palaver("rescore", "rows/echo-v0--half.jsonl.gz", "--set", "num_turns=2", "--row", "again", "--json")
+    ran = palaver("results", "rescore", "rows/echo-v0--half.jsonl.gz", "num_turns=2", "--row", "again", "--json")
     found = json.loads(ran.out)
     assert (found["before"], found["after"], found["difference"]) == (2.25, 1.5, -0.75)
     assert (found["low"], found["high"], found["n"], found["changed"], found["ended"]) == (-0.75, -0.75, 4, 4, 4)
@@ -40,7 +40,7 @@ def test_another_keyword_makes_another_row(palaver, kept):
 
 def test_episodes_without_a_row(palaver):
     palaver("evaluate", "tldr-v0", "--team", "random", "-n", 4, "--out", "e.jsonl")
-    ran = palaver("rescore", "e.jsonl", "--set", "gated=false", "--out", "new.jsonl")
+    ran = palaver("results", "rescore", "e.jsonl", "gated=false", "--out", "new.jsonl")
     assert ran.code == 0
     assert "other observations   0 episodes" in ran.out
     assert ran.err.startswith("there is neither a row nor a run with the keywords of these episodes")
@@ -52,8 +52,8 @@ def test_episodes_without_a_row(palaver):
     ("arguments", "says"),
     [
         (["none.jsonl"], "cannot read the episodes 'none.jsonl'"),
-        (["e.jsonl", "--set", "gate=false"], "has no keyword 'gate'"),
-        (["e.jsonl", "--set", "gated"], "write key=value"),
+        (["e.jsonl", "gate=false"], "has no keyword 'gate'"),
+        (["e.jsonl", "gated"], "write key=value"),
         (["e.jsonl", "--row", "rows"], "--row needs episodes with a row in the same folder"),
         (["e.jsonl", "--env", "arxiv-v0"], "the episodes are of tldr_v0, not of arxiv_v0"),
         (["e.jsonl", "--out", "no/such.jsonl"], "there is no folder 'no'"),
@@ -61,6 +61,6 @@ def test_episodes_without_a_row(palaver):
 )
 def test_mistakes_are_one_line(palaver, arguments, says):
     palaver("evaluate", "tldr-v0", "--team", "random", "-n", 2, "--out", "e.jsonl")
-    ran = palaver("rescore", *arguments)
+    ran = palaver("results", "rescore", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert says in ran.err.splitlines()[-1]

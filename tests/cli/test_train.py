@@ -9,8 +9,9 @@ import pytest
 
 from palaver.cli import folders, output
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.config.loading import load, recipes
+from palaver.trainers.config.loading import load
 from palaver.trainers.run.files import begin
+from palaver.utils.config import recipes
 
 
 def started(path: str) -> Path:
@@ -23,7 +24,7 @@ def started(path: str) -> Path:
 def test_without_a_recipe_they_are_listed(palaver):
     ran = palaver("train")
     assert ran.code == 0
-    assert all(name in ran.out for name in recipes())
+    assert all(name in ran.out for name in recipes("run"))
 
 
 def explained(ran) -> dict[str, list[str]]:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 import palaver as package
-from palaver.cli.values import choose_task, keywords
+from palaver.cli.commands.play import choose_task
 from palaver.core import ConfigError, TaskError
+from palaver.utils.config import parse_overrides as keywords
 
 
 def test_values_are_yaml():

@@ -15,7 +15,8 @@ from palaver.benchmarks.experiments.matrix_games.plan import Column
 from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult
 from palaver.benchmarks.reports.origin import complete
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.config.loading import dump, parse
+from palaver.trainers.config.loading import parse
+from palaver.utils.config import dump
 
 RUNS = Path(__file__).parents[2] / "docs" / "runs"
 OLDER = {  # made before runs named all of it; a folder goes from this list when its runs are made again

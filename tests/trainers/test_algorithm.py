@@ -9,11 +9,12 @@ import yaml
 from palaver.core import ConfigError
 from palaver.trainers.algorithms.base import ALGORITHMS, algorithm, chosen
 from palaver.trainers.config.defaults import DEFAULTS
-from palaver.trainers.config.loading import dump, load, parse
+from palaver.trainers.config.loading import load, parse
 from palaver.trainers.config.run import AlgorithmConfig, RunConfig
 from palaver.trainers.config.team import refuse_team
 from palaver.trainers.objectives.losses import LossInputs
 from palaver.trainers.rollout.batch import add_advantages, make_batch
+from palaver.utils.config import dump
 from tests.trainers.learning import episode
 
 

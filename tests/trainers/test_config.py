@@ -6,9 +6,10 @@ import pytest
 import yaml
 
 from palaver.core import CheckpointError, ConfigError, Sampling
-from palaver.trainers.config.loading import dump, load, parse, parse_file, recipes
+from palaver.trainers.config.loading import load, parse, parse_file
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run.files import config_text
+from palaver.utils.config import dump, recipes
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def test_a_dump_is_complete():
             assert set(section) == set(type(getattr(RunConfig(), name)).model_fields)
 
 
-@pytest.mark.parametrize("name", sorted(recipes()))
+@pytest.mark.parametrize("name", sorted(recipes("run")))
 def test_every_shipped_recipe_survives_a_dump(write, name):
     assert load(write(dump(load(name)))) == load(name)
 
@@ -214,7 +215,7 @@ def test_a_yml_file_is_a_recipe_too(write):
 
 
 def test_recipes_are_listed_with_their_first_line():
-    found = recipes()
+    found = recipes("run")
     assert list(found) == sorted(found)
     assert found["arxiv-magrpo"].startswith("MAGRPO: ")
 

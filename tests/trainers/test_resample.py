@@ -17,11 +17,12 @@ from palaver.core import Episode
 from palaver.envs.base.env import StepResult
 from palaver.registry import Spec, register
 from palaver.trainers.algorithms.base import algorithm
-from palaver.trainers.config.loading import dump, parse
+from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.rollout.resample import ResampledEpisodes, resampled, spares, varies
 from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.train import resume, train
+from palaver.utils.config import dump
 from tests.trainers.learning import episode, untimed
 from tests.trainers.toys import SEATS, Lengths, register_toy, save_model
 

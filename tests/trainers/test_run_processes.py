@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from palaver.trainers.config.loading import dump
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
+from palaver.utils.config import dump
 from tests.trainers.test_run_folders import cut, numbers, settings
 from tests.trainers.toys import register_toy, save_model
 

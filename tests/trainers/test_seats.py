@@ -12,12 +12,13 @@ from safetensors.torch import load_file
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
 from palaver.core import ConfigError, PolicyError
-from palaver.trainers.config.loading import dump, load, parse
+from palaver.trainers.config.loading import load, parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.team import load_run
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, train
+from palaver.utils.config import dump
 from tests.trainers.learning import episode
 from tests.trainers.toys import register_toy, save_model, save_other
 

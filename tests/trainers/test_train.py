@@ -17,13 +17,14 @@ import torch
 import palaver
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import CheckpointError, ConfigError, PolicyError
-from palaver.trainers.config.loading import dump, load, parse
+from palaver.trainers.config.loading import load, parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.team import load_run, parse_team
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run import distributed as world
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
+from palaver.utils.config import dump
 from palaver.utils.run_folder import replace_text
 from tests.trainers.toys import register_toy, save_model
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from palaver.core import ConfigError, did_you_mean
 from palaver.trainers.config.run import LogConfig
-from palaver.utils.config import Section
+from palaver.utils.config import Section, validated
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -71,14 +70,4 @@ def parse(values: Mapping[str, Any]) -> BCConfig:
     Raises:
         ConfigError: with the key, and the nearest known one where it is unknown.
     """
-    try:
-        return BCConfig.model_validate(dict(values))
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        if first["type"] == "extra_forbidden":
-            raise ConfigError(
-                f"cloning has no setting {key!r:.40}.{did_you_mean(key[:40], BCConfig.model_fields)}"
-            ) from error
-        message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{key}: {message}, got {first['input']!r:.60}" if key else message) from error
+    return validated(BCConfig, dict(values))

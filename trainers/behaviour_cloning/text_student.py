@@ -56,7 +56,9 @@ class TextStudent:
             battles = [mixture[n] for n in chosen]
             decisions = [(decision, battle.result) for battle in battles for decision in battle.decisions]
             if not all(decision.text for decision, _ in decisions):
-                raise ConfigError("a language model learns from texts; record the battles with --record-text")
+                raise ConfigError(
+                    "a language model learns from texts; record the battles with tournament.record_text=true"
+                )
             yield decisions
 
     def score(self, batch: Sequence[TextDecision], config: BCConfig, step: int) -> StudentOutputs:  # noqa: ARG002 - nothing is drawn

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from palaver.trainers.config.defaults import defaults
-from palaver.trainers.config.loading import layered, layers
 from palaver.trainers.config.run import RunConfig
+from palaver.utils.config import layers, parse_overrides
 
 COMMAND_LINE = "command line"
 
@@ -31,11 +31,12 @@ def origins(recipe: str, overrides: Sequence[str], config: RunConfig) -> dict[st
     """
     name = config.algorithm.name
     origin_of = dict.fromkeys(defaults(name), f"name {name}")
-    stacked = [(f"{'recipe' if source == recipe else 'base'} {source}", values) for source, values in layers(recipe)]
-    given = OmegaConf.create(layered(recipe, [], overrides))
-    assert isinstance(given, DictConfig)
-    for origin, values in [*stacked, (COMMAND_LINE, given)]:
-        for key in _keys(OmegaConf.to_container(values)):
+    stacked = [
+        (f"{'recipe' if source == recipe else 'base'} {source}", OmegaConf.to_container(values))
+        for source, values in layers("run", recipe)
+    ]
+    for origin, values in [*stacked, (COMMAND_LINE, parse_overrides(overrides))]:
+        for key in _keys(values):
             origin_of[key] = origin
     return origin_of
 

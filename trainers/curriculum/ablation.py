@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from omegaconf import OmegaConf
 from pydantic import TypeAdapter
 
 from palaver.core import CheckpointError, ConfigError
@@ -19,11 +18,12 @@ from palaver.trainers.curriculum import battles
 from palaver.trainers.curriculum.backend import Backend
 from palaver.trainers.curriculum.config import Curriculum
 from palaver.trainers.curriculum.loading import load as curriculum
-from palaver.trainers.curriculum.loading import parse, put
+from palaver.trainers.curriculum.loading import parse
 from palaver.trainers.curriculum.run import CurriculumProgress, run, table
 from palaver.trainers.curriculum.state import BATTLES, RATING, PlayerRating, StageAttempt, State, places
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.matches.standings import Standings
+from palaver.utils.config import merge
 from palaver.utils.run_folder import locked, replace_text
 
 RESULTS = "ablation.json"
@@ -102,11 +102,7 @@ def plan(values: Mapping[str, Any], vary: str) -> tuple[str, dict[str, Curriculu
 
 
 def _variant(values: Mapping[str, Any], key: str, value: str) -> Curriculum:
-    changed = copy.deepcopy(dict(values))
-    try:
-        put(changed, key, yaml.safe_load(value))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--vary {key}={value}: {' '.join(str(error).split())}") from error
+    changed = merge("--vary", [OmegaConf.create(dict(values))], [f"{key}={value}"])
     changed["stages"] = [{**stage, **EQUAL} for stage in changed["stages"]]
     return parse(changed)
 

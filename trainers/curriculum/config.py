@@ -28,7 +28,9 @@ class Mix(Section):
 
     synthetic: Share = Field(1.0, description="share of recorded battles; the rest is of people")
     old: Share = Field(0.0, description="share of the recorded ones that earlier stages have played")
-    human: tuple[str, ...] = Field((), description="folders of people's battles, as `palaver battles` imports them")
+    human: tuple[str, ...] = Field(
+        (), description="folders of people's battles, as `palaver pokemon battles` imports them"
+    )
 
     def parts(self) -> tuple[float, float, float]:
         """The shares of new, of old and of human decisions; they add up to 1.
@@ -81,7 +83,7 @@ class Stage(Section):
     advice: Share = Field(0.0, description="share of the student's decisions at which the coach says what it would do")
     mix: Mix | None = Field(None, description="none: the curriculum's")
     epochs: int = Field(3, ge=1)
-    loss: Literal["clone", "filter", "weigh"] = Field("clone", description="as `palaver clone` explains them")
+    loss: Literal["clone", "filter", "weigh"] = Field("clone", description="as `palaver pokemon clone` explains them")
     options: dict[str, Any] = Field({}, description="further settings of the training, as `lr`")
     start: str = Field(PREVIOUS, description="previous (in the first stage fresh), fresh, or an earlier stage")
     gate: Gate = Gate()

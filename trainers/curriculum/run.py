@@ -18,7 +18,7 @@ from palaver.trainers.curriculum import state as states
 from palaver.trainers.curriculum.backend import Backend, Tick, no_report
 from palaver.trainers.curriculum.battles import BattleOrder
 from palaver.trainers.curriculum.config import PREVIOUS, Curriculum, Stage
-from palaver.trainers.curriculum.loading import FILE, dump, load
+from palaver.trainers.curriculum.loading import FILE, load
 from palaver.trainers.curriculum.merged_metrics import MergedMetrics
 from palaver.trainers.curriculum.state import (
     BATTLES,
@@ -33,6 +33,7 @@ from palaver.trainers.curriculum.state import (
 )
 from palaver.trainers.matches.results import GameResult
 from palaver.trainers.matches.standings import Standings, standings
+from palaver.utils.config import dump
 from palaver.utils.run_folder import locked, replace_text
 
 PLAYED = "played.txt"  # battles of an attempt, once all have been tried

@@ -71,7 +71,9 @@ class Recording:
                 if not isinstance(env, PokemonEnv):
                     raise ConfigError(f"only battles of pokemon-v1 can be recorded, not {setting.spec.id}")
                 if self.texts and env.observation != "text":
-                    raise ConfigError("texts can be recorded only with observation=text; leave --record-text out")
+                    raise ConfigError(
+                        "texts can be recorded only with observation=text; leave tournament.record_text=true out"
+                    )
 
     def held(self, setting: TournamentConfig, done: Sequence[GameResult]) -> list[GameResult]:
         """Finished games whose battle is in the folder.

@@ -246,7 +246,7 @@ def refuse_tiny(source: str, force: bool) -> None:
     if not (is_sample(source) or is_generated(source) or force):
         raise PolicyError(
             f"the tiny model knows only the texts it was built from and cannot read {source!r}; "
-            "name a model with policy.model=NAME (or --team NAME), or insist with policy.force=true (or --force)"
+            "name a model with policy.model=NAME (or --team NAME), or insist with policy.force=true (model.force=true where no run is trained)"
         )
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import FORMAT, CheckpointError, ConfigError, refuse_format
-from palaver.trainers.config.loading import dump, parse
+from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
+from palaver.utils.config import dump
 from palaver.utils.run_folder import replace_text
 
 CONFIG = "config.yaml"

@@ -48,7 +48,7 @@ def texts(folder: Path, cache: Path | None = None) -> datasets.Dataset:
         ConfigError: none of them has texts.
     """
     if next(_decisions(str(folder), ""), None) is None:
-        raise ConfigError(f"no battle in {str(folder)!r} has texts; record them with --record-text")
+        raise ConfigError(f"no battle in {str(folder)!r} has texts; record them with tournament.record_text=true")
     return _as_dataset(_decisions, _text_columns(), Path(folder), cache)
 
 

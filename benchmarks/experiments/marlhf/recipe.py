@@ -1,30 +1,22 @@
-"""Recipes that train a reward model, and their config.
+"""Config of MARLHF: a reward model from preferences, and a team trained on it.
 
-Free of torch, as every start of `palaver train` imports this module.
-
-Such a recipe has a section `pairs`. Its section `team`, where there is one, is a training recipe of its own, which
-`base` may name: the team that is then trained on the reward model.
+The section `team`, where there is one, is a training recipe of its own, which `base` may name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
-import yaml
-from omegaconf import DictConfig
 from pydantic import Field
 
-from palaver.benchmarks.experiments.recipes import is_kind
-from palaver.trainers.config.loading import layered, over, sections, validated
+from palaver.trainers.config.loading import over
 from palaver.trainers.config.reward_model import FitConfig, SourceConfig
 from palaver.trainers.config.run import RunConfig
-from palaver.utils.config import Section, shipped_recipes
+from palaver.utils.config import KINDS, Section
+from palaver.utils.config import load as load_config
 
-FILE = "marlhf.yaml"
-MARK = "pairs"
+FILE = KINDS["marlhf"].file
 BASE = "arxiv-magrpo"
 
 
@@ -54,45 +46,12 @@ class MARLHFConfig(Section):
         return over(str(self.team.get("base", BASE)), values)
 
 
-def recipes() -> dict[str, str]:
-    """Name -> first comment line of every shipped recipe."""
-    return shipped_recipes("palaver.benchmarks.experiments.marlhf")
-
-
-def is_marlhf(recipe: str) -> bool:
-    """Return whether this is a MARLHF recipe.
-
-    It may be a shipped recipe, a YAML file with a section `pairs`, or a run's folder.
-    """
-    return is_kind(recipe, recipes(), FILE, MARK, _layer)
-
-
 def load(recipe: str, overrides: Sequence[str] = ()) -> MARLHFConfig:
     """Load a shipped recipe, a YAML file or a run's folder, with `key.sub=value` overrides.
 
     Raises:
         ConfigError: bad YAML, an unknown key, or a value that does not fit.
     """
-    path = Path(recipe)
-    if (path / FILE).is_file():
-        text = (path / FILE).read_text(encoding="utf-8")
-    elif path.is_file():
-        text = path.read_text(encoding="utf-8")
-    else:
-        text = (
-            resources.files("palaver.benchmarks.experiments.marlhf")
-            .joinpath(f"{recipe}.yaml")
-            .read_text(encoding="utf-8")
-        )
-    config = validated(MARLHFConfig, layered(recipe, [_layer(text, recipe)], overrides))
+    config = load_config("marlhf", MARLHFConfig, recipe, overrides)
     config.run()
     return config
-
-
-def dump(config: MARLHFConfig) -> str:
-    """The complete config as YAML that `load` reads back to an equal one."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-
-
-def _layer(text: str, recipe: str) -> DictConfig:
-    return sections(recipe, text, "pairs: {group_size: 12}")

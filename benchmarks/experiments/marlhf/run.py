@@ -24,13 +24,14 @@ from rich.console import Console
 import palaver
 from palaver.agents.make_policy import model_source
 from palaver.benchmarks.experiments.marlhf.figure import draw
-from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, dump, load
+from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, load
 from palaver.benchmarks.experiments.marlhf.truth import Truth, truth
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.preferences import files, source
 from palaver.trainers.reward_model.fit import FitResult, Report, fit, need_trl
 from palaver.trainers.run.files import CONFIG, ended
 from palaver.trainers.train import prepare, resume, train
+from palaver.utils.config import dump
 from palaver.utils.run_folder import LOCK, locked, replace_text
 
 PAIRS, MODEL, REPORT, TEAM = "pairs.jsonl", "reward-model", "report.json", "team"

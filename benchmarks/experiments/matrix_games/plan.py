@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from pydantic import Field, ValidationError
-from yaml import YAMLError
+from pydantic import Field
 
 import palaver
 from palaver.benchmarks.comparison.tuned import refuse
-from palaver.benchmarks.experiments.matrix_games.recipe import FILE, NAME, read, shipped
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.matrix.games import BUILT_IN
@@ -27,8 +24,10 @@ from palaver.text import one_line
 from palaver.trainers.algorithms.base import ALGORITHMS
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
-from palaver.utils.config import Section
+from palaver.utils.config import KINDS, Section, merged, parse_overrides, validated, values
 
+NAME = "lab"
+FILE = KINDS["matrix-games"].file
 Settings = Mapping[str, Any]
 
 
@@ -105,31 +104,30 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> MatrixGamesPlan:
     """Load every cell of a laboratory, checked as far as possible without a model.
 
     Args:
-        recipe: see `palaver.benchmarks.experiments.matrix_games.recipe.is_lab`.
+        recipe: `lab`, the shipped one; a YAML file with a section `lab`; or a laboratory's folder.
         overrides: `key=value`; those of `lab.` choose cells, all others are applied to every cell.
 
     Raises:
         ConfigError: YAML, keys or values that do not fit, or an unknown game or algorithm.
         TaskError: the wordings cannot be read.
     """
-    path = Path(recipe)
-    file = path / FILE if path.is_dir() else path
-    values = read(shipped() if recipe == NAME else file.read_text(encoding="utf-8"), recipe)
-    given = _dotted(overrides)
+    sections = values("matrix-games", recipe)
+    given = _overrides(overrides)
     lab_values, out = given.pop(NAME, {}), str(given.pop("out", "") or "")
     if not isinstance(lab_values, dict):
         raise ConfigError(f"lab is a section; write lab.KEY=value, got lab={lab_values!r}")
-    section = values.pop(NAME)
-    lab = _lab(merged(section or {}, lab_values | {"overrides": merged((section or {}).get("overrides", {}), given)}))
+    section = sections.pop(NAME, None) or {}
+    lab_values["overrides"] = merged(section.get("overrides", {}), given)
+    lab = validated(LabConfig, merged(section, lab_values), f"{NAME}.")
     _refuse_unknown("without", lab.without, ALGORITHMS)
     names = _rows(lab)
     games = _chosen("games", lab.games, dict.fromkeys((*BUILT_IN, *lab.variants)))
     _refuse_unknown("settings", lab.settings, ALGORITHMS)
     for column, left_out in lab.skip.items():
         _refuse_unknown(f"skip.{column}", left_out, ALGORITHMS)
-    first = parse(merged(values, lab.overrides)).seed
+    first = parse(merged(sections, lab.overrides)).seed
     cells = tuple(
-        MatrixGameRun(name, game, seed, _config(values, lab, name, game, seed))
+        MatrixGameRun(name, game, seed, _config(sections, lab, name, game, seed))
         for game in games
         for name in names
         if name not in lab.skip.get(game, ())
@@ -138,23 +136,8 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> MatrixGamesPlan:
     if not cells:
         raise ConfigError("lab.skip leaves no cell of the games and algorithms chosen")
     columns = {game: _column(next(cell for cell in cells if cell.game == game)) for game in _games(cells)}
-    text = OmegaConf.to_yaml(OmegaConf.create({NAME: lab.model_dump(mode="json"), **values}))
+    text = OmegaConf.to_yaml(OmegaConf.create({NAME: lab.model_dump(mode="json"), **sections}))
     return MatrixGamesPlan(lab, cells, columns, str(text), out)
-
-
-def merged(base: Settings, *on_top: Settings) -> dict[str, Any]:
-    """Settings with others on top, section by section.
-
-    >>> merged({"env": {"id": "matrix-v1"}, "seed": 1}, {"env": {"game": "xor"}})
-    {'env': {'id': 'matrix-v1', 'game': 'xor'}, 'seed': 1}
-    """
-    result = dict(base)
-    for settings in on_top:
-        for key, value in settings.items():
-            below = result.get(key)
-            both = isinstance(below, Mapping) and isinstance(value, Mapping)
-            result[key] = merged(cast("Settings", below), value) if both else value
-    return result
 
 
 def _rows(lab: LabConfig) -> list[str]:
@@ -212,23 +195,8 @@ def _refuse_unknown(key: str, names: Sequence[str] | Mapping[str, Any], known: M
             raise ConfigError(f"lab.{key}: there is no {name!r}.{did_you_mean(name, known)}")
 
 
-def _lab(values: Settings) -> LabConfig:
-    try:
-        return LabConfig.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0])
-        if first["type"] == "extra_forbidden":
-            raise ConfigError(f"unknown key 'lab.{key}'.{did_you_mean(key, LabConfig.model_fields)}") from error
-        raise ConfigError(f"lab.{key}: {first['msg'].lower()}, got {first.get('input')!r:.80}") from error
-
-
-def _dotted(overrides: Sequence[str]) -> dict[str, Any]:
-    try:
-        values = OmegaConf.to_container(OmegaConf.from_dotlist(list(overrides)), resolve=True)
-    except (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError) as error:
-        raise ConfigError(f"cannot read {' '.join(overrides)!r}: {' '.join(str(error).split())}") from error
-    settings = cast("dict[str, Any]", values)
+def _overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    settings = parse_overrides(overrides)
     for section, key, way in (("algorithm", "name", "lab.algorithms"), ("env", "game", "lab.games")):
         if isinstance(settings.get(section), dict) and key in settings[section]:
             raise ConfigError(f"a laboratory tries several: choose with {way}=[...] in place of {section}.{key}")

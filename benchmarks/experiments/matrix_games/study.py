@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks.experiments.matrix_games import pool, results
-from palaver.benchmarks.experiments.matrix_games.plan import MatrixGameRun, MatrixGamesPlan
-from palaver.benchmarks.experiments.matrix_games.recipe import FILE
+from palaver.benchmarks.experiments.matrix_games.plan import FILE, MatrixGameRun, MatrixGamesPlan
 from palaver.benchmarks.experiments.matrix_games.results import OUTCOME, Lab, MatrixGameResult
 from palaver.core import ConfigError, PalaverError, usable_cores
 from palaver.utils.run_folder import locked, replace_text

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from palaver.core import ConfigError
-from palaver.text import one_line
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import RunConfig
-from palaver.utils.config import Section
+from palaver.utils.config import Section, validated, values
 
 NAME = "maths"
 
@@ -124,27 +121,6 @@ def read(source: str, overrides: Sequence[str] = ()) -> ReasoningPlan:
     Raises:
         ConfigError: it cannot be read, or a field does not fit.
     """
-    try:
-        text = shipped() if source == NAME else Path(source).read_text(encoding="utf-8")
-        values = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(
-            f"cannot read the table {source!r}: {one_line(error)}; the shipped one is {NAME!r}"
-        ) from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"the table {source!r} is no mapping of env, keywords and rows")
-    try:
-        return ReasoningPlan.model_validate({**values, "overrides": [*(values.get("overrides") or []), *overrides]})
-    except (ValidationError, TypeError) as error:
-        details = (
-            error.errors()[0] if isinstance(error, ValidationError) else {"loc": ("overrides",), "msg": str(error)}
-        )
-        location = ".".join(map(str, details["loc"]))
-        raise ConfigError(f"the table {source!r}: {location}: {one_line(details['msg'])}") from error
-
-
-def shipped() -> str:
-    """The text of the shipped table."""
-    return (
-        resources.files("palaver.benchmarks.experiments.reasoning").joinpath(f"{NAME}.yaml").read_text(encoding="utf-8")
-    )
+    given = values("reasoning", source)
+    given["overrides"] = [*(given.get("overrides") or []), *overrides]
+    return validated(ReasoningPlan, given, f"{source}: ")

@@ -23,10 +23,10 @@ from palaver.benchmarks.reports.run_folder import number
 from palaver.core import ConfigError, Episode, Sampling
 from palaver.envs.base.env import TextEnv
 from palaver.registry import make
-from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.run.files import CONFIG, METRICS, config_text, ended
 from palaver.trainers.run.logging import read_metrics
+from palaver.utils.config import dump
 from palaver.utils.run_folder import locked
 
 RIGHT = "correct"  # the workflow's metric that scores the team's answer

@@ -10,19 +10,21 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import util
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Annotated, Any
 
 import psutil
+from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
 from palaver.benchmarks.performance.pokemon.worker import cpu_seconds
-from palaver.core import ConfigError, PalaverError, usable_cores
+from palaver.core import PalaverError, usable_cores
 from palaver.envs.pokemon.showdown.server import Server
 from palaver.text import one_line
+from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance, version
 from palaver.utils.workers import wait_or_kill
 
@@ -35,40 +37,26 @@ class PokemonBenchmarkError(PalaverError):
     """A measuring process that failed."""
 
 
-@dataclass(frozen=True)
-class PokemonBenchmarkConfig:
-    """Settings of the benchmark.
+class PokemonBenchmarkConfig(Section):
+    """Settings of the benchmark."""
 
-    Attributes:
-        formats: one after the other.
-        seconds: of one measurement.
-        repeats: measurements of each contender, in turns.
-        warm: warm-up turns of each contender's processes, as Node compiles code that runs often; at most 20 times
-            `seconds` are spent on them.
-        processes: of ours, and of poke-env's environment where several run; also simulators of the server.
-        battles: at once in each process of ours.
-        connections: battles at once of the two players on the server.
-        peers: measure poke-env too.
-        seed: of our teams, dice and choices; poke-env's are not seeded.
-
-    Raises:
-        ConfigError: a number below 1, or no seconds.
-    """
-
-    formats: Sequence[str] = ("gen1ou", "gen9ou")
-    seconds: float = 5.0
-    repeats: int = 5
-    warm: int = 3000
-    processes: int = usable_cores()
-    battles: int = 32
-    connections: int = 50
-    peers: bool = True
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        numbers = (self.repeats, self.processes, self.battles, self.connections)
-        if min(numbers) < 1 or self.warm < 0 or not 0.1 <= self.seconds <= 600 or not self.formats:
-            raise ConfigError("a benchmark needs a format, numbers of 1 or more, and 0.1 to 600 seconds")
+    formats: Annotated[tuple[str, ...], ONE_OR_MORE] = Field(
+        ("gen1ou", "gen9ou"), min_length=1, description="one after the other"
+    )
+    seconds: float = Field(5.0, ge=0.1, le=600, description="of one measurement")
+    repeats: int = Field(5, ge=1, description="measurements of each contender, which alternate")
+    warm: int = Field(
+        3000, ge=0, description="turns before, as Node compiles code that runs often; at most 20 times `seconds`"
+    )
+    processes: int = Field(
+        usable_cores(), ge=1, description="of ours, and of poke-env's environment; also simulators of the server"
+    )
+    battles: int = Field(32, ge=1, description="at once in each process of ours")
+    connections: int = Field(50, ge=1, description="battles at once of poke-env's players on the server")
+    peers: bool = Field(True, description="measure poke-env too")
+    seed: int = Field(0, description="of our teams, dice and choices; poke-env's are not seeded")
+    endurance: int = Field(0, ge=0, description="instead: so many battles of the first format in one process")
+    block: int = Field(1000, ge=1, description="battles of `endurance` between two measurements")
 
 
 class _Process:
@@ -180,7 +168,7 @@ def measure(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) -> dict[st
     load = os.getloadavg()[0]
     formats = {format: _format(plan, format, log) for format in plan.formats}
     about = {"poke_env": version("poke-env"), "cores": usable_cores(), "load": [load, os.getloadavg()[0]]}
-    return {"plan": asdict(plan), "formats": formats, **about, "provenance": provenance()}
+    return {"plan": plan.model_dump(), "formats": formats, **about, "provenance": provenance()}
 
 
 def _format(plan: PokemonBenchmarkConfig, format: str, log: Callable[[str], None]) -> dict[str, Any]:

@@ -6,7 +6,7 @@
             battle.choose({side: next(iter(legal.values())) for side, legal in battle.legal.items() if legal})
 
 The rules are those of the npm package pokemon-showdown (MIT licence), pinned in `package-lock.json` and installed by
-`palaver showdown install`.
+`palaver pokemon install`.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def package() -> Path:
         ShowdownError: it is not installed; the message gives the remedy.
     """
     if not present():
-        raise ShowdownError(f"the Pokémon simulator is not installed in {folder()}; run: palaver showdown install")
+        raise ShowdownError(f"the Pokémon simulator is not installed in {folder()}; run: palaver pokemon install")
     return _inside()
 
 

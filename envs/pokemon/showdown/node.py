@@ -20,7 +20,7 @@ VARIABLE = "PALAVER_NODE"
 OLDEST = 20
 MISSING = (
     f"Pokémon battles need Node.js {OLDEST} or newer; install it, or run: pip install 'palaver[node]'; "
-    "then run: palaver showdown install"
+    "then run: palaver pokemon install"
 )
 
 

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from palaver.cli import folders, options
-from palaver.cli.output import console, count, errors, note, print_error, say, table
+from palaver.cli import folders, options, recipes
+from palaver.cli.output import console, count, errors, note, print_error, resumable, say, table
 from palaver.cli.requirements import need_plots
-from palaver.cli.values import keywords
 from palaver.core import CheckpointError, ConfigError, Sampling
+from palaver.utils.config import Section
 from palaver.utils.progress import progress_columns
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ HELP = """Play a tournament: scores by pair and ratings.
 
 [bold]Examples[/bold]
 
-[cyan]palaver arena matrix-v1 game=prisoners-dilemma repeats=5 --players legal,first,last --battles 40[/cyan]
+[cyan]palaver arena matrix-v1 game=prisoners-dilemma repeats=5 --players legal,first,last --games 40[/cyan]
 
 [cyan]palaver arena matrix-v1 game=prisoners-dilemma --agent run:runs/FOLDER --players all[/cyan]  [dim]# one against \
 all[/dim]
 
-[cyan]palaver arena matrix-v1 game=prisoners-dilemma --battles 1000 --dry-run[/cyan]  [dim]# how long?[/dim]
+[cyan]palaver arena matrix-v1 game=prisoners-dilemma --games 1000 --dry-run[/cyan]  [dim]# how long?[/dim]
 
 Every match is played twice, sides swapped. The same command with --resume resumes an interrupted tournament.
 """
@@ -45,6 +46,20 @@ PLAYERS_HELP = (
     "[bold]hf:MODEL_OR_FOLDER[/bold], [bold]run:FOLDER[/bold], or a player of the environment by its name; "
     "[bold]all[/bold] are those that it provides."
 )
+
+
+class TournamentSettings(Section):
+    """Settings of a tournament that are seldom changed."""
+
+    parallel: int = Field(32, ge=1, description="games that a process advances together")
+    anchor_elo: float = Field(1000.0, description="the anchor's rating")
+    record_text: bool = Field(False, description="record the observations as text too")
+
+
+class ArenaSettings(options.PlayerSettings):
+    """Settings of `palaver arena` that are no options."""
+
+    tournament: TournamentSettings = TournamentSettings()
 
 
 def register(app: typer.Typer) -> None:
@@ -58,23 +73,15 @@ def arena(
     players: Annotated[str, typer.Option("--players", "-p", help=PLAYERS_HELP)] = "all",
     agent: Annotated[str, typer.Option(help="Plays against all others, which do not play each other.")] = "",
     teamsets: Annotated[str, typer.Option(help="Values of the keyword for team sets, separated by commas.")] = "",
-    battles: Annotated[int, typer.Option("--battles", "-n", help="Games of each pairing on each team set.")] = 100,
+    games: Annotated[int, typer.Option("--games", "-n", help="Games of each pairing on each team set.")] = 100,
     seed: options.Seed = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
-    parallel: Annotated[int, typer.Option(min=1, help="Games that a process advances together.")] = 32,
     anchor: Annotated[str, typer.Option(help="Player whose rating is fixed.", show_default="the first player")] = "",
-    at: Annotated[float, typer.Option("--anchor-elo", help="The anchor's rating.")] = 1000.0,
     out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/arena-ENV-TIME")] = None,
     record: Annotated[Path | None, typer.Option(help="Folder that gets both sides' decisions, to learn from.")] = None,
-    record_text: Annotated[bool, typer.Option("--record-text", help="With the observations as text.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Resume --out, or the newest tournament of ENV.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the games to play and the estimated time.")] = False,
-    greedy: options.Greedy = False,
-    temperature: options.Temperature = None,
-    max_tokens: options.MaxTokens = None,
-    device: options.Device = "auto",
-    dtype: options.DType = "fp32",
-    force: options.Force = False,
+    explain: options.Explain = False,
 ) -> None:
     """Play games between players and rate them."""
     from palaver.benchmarks.arena.tournament import check
@@ -83,15 +90,20 @@ def arena(
     from palaver.trainers.matches.config import TournamentConfig, read_players
     from palaver.trainers.matches.recording import Recording
 
+    chosen, keywords = options.split(ArenaSettings, pairs)
+    if explain:
+        recipes.explain(chosen)
+        note(f"keywords of the environment: palaver envs {env}")
+        return
     settings: dict[str, Any] = {
-        "keywords": keywords(pairs or []),
+        "keywords": keywords,
         "teamsets": tuple(name.strip() for name in teamsets.split(",") if name.strip()),
-        "battles": battles,
+        "battles": games,
         "seed": seed,
-        "parallel": parallel,
-        "force": force,
-        "sampling": options.sampling(Sampling(), temperature, max_tokens, greedy),
-        "options": options.model_options(device, dtype),
+        "parallel": chosen.tournament.parallel,
+        "force": chosen.model.force,
+        "sampling": chosen.draws(Sampling()),
+        "options": chosen.model.options(),
     }
     env_spec = spec(env)
     if agent:
@@ -99,15 +111,16 @@ def arena(
     else:
         setting = TournamentConfig(env=env_spec.id, players=read_players(players, env_spec), **settings)
     anchor = check(setting, anchor)
-    if record_text and record is None:
-        raise ConfigError("--record-text needs --record FOLDER")
-    recording = Recording(record, record_text) if record else None
+    texts = chosen.tournament.record_text
+    if texts and record is None:
+        raise ConfigError("tournament.record_text=true needs --record FOLDER")
+    recording = Recording(record, texts) if record else None
     need_plots()
     folder = out or (_newest(env_spec.id) if resume else folders.fresh(f"arena-{env_spec.id}"))
     if dry_run:
         _estimate(setting, folder, resume, jobs)
     else:
-        _show(*_play(setting, folder, resume, jobs, anchor, at, recording))
+        _show(*_play(setting, folder, resume, jobs, anchor, chosen.tournament.anchor_elo, recording))
         if recording:
             say(str(recording.folder))
 
@@ -153,24 +166,20 @@ def _play(
     from palaver.benchmarks.arena.tournament import tournament
 
     command = shlex.join(["palaver", *sys.argv[1:]])
-    try:
-        with _bar(folder) as (start, report):
-            return tournament(
-                setting,
-                folder,
-                resume=resume,
-                jobs=jobs,
-                anchor=anchor,
-                at=at,
-                command=command,
-                start=start,
-                report=report,
-                note=note,
-                recording=recording,
-            )
-    except KeyboardInterrupt as stop:
-        print_error(f"interrupted; the same command resumes with --resume --out {folder}")
-        raise typer.Exit(130) from stop
+    with resumable(f"the same command and --resume --out {folder}"), _bar(folder) as (start, report):
+        return tournament(
+            setting,
+            folder,
+            resume=resume,
+            jobs=jobs,
+            anchor=anchor,
+            at=at,
+            command=command,
+            start=start,
+            report=report,
+            note=note,
+            recording=recording,
+        )
 
 
 @contextmanager

@@ -181,7 +181,7 @@ def _showdown() -> Iterator[Finding]:
     if install.present():
         yield Finding("Pokémon simulator", f"pokemon-showdown {install.version()}, {install.folder()}")
     else:
-        yield Finding("Pokémon simulator", "not installed", "note", "palaver showdown install")
+        yield Finding("Pokémon simulator", "not installed", "note", "palaver pokemon install")
 
 
 def _writable(folder: Path) -> tuple[State, str]:

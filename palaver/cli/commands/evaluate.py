@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from palaver.cli import options
+from palaver.cli import options, recipes
 from palaver.cli.output import console, count, facts, note, say, table
-from palaver.cli.values import keywords, merged
 from palaver.core import ConfigError, Episode
 from palaver.trainers.config.run import EVAL_SEED
+from palaver.utils.config import merged
 
 if TYPE_CHECKING:
-    from palaver.agents.llm.model.options import ModelOptions
     from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, EvaluationOutcome
 
+FIXED = ("n", "samples", "seed", "tasks", "focal", "greedy")  # by a scenario
 HELP = """Evaluate a team: mean reward, interval, components.
 
 A scenario may stand in place of an environment: the team's members play with frozen partners.
@@ -61,29 +61,29 @@ def evaluate(
     tasks: Annotated[str | None, typer.Option(help="sample, a file, or hf:NAME:SPLIT; a slice may follow.")] = None,
     focal: Annotated[str, typer.Option(help="Agents whose own return is measured, separated by commas.")] = "",
     greedy: options.Greedy = False,
-    temperature: options.Temperature = None,
-    max_tokens: options.MaxTokens = None,
-    device: options.Device = "auto",
-    dtype: options.DType = "fp32",
-    force: options.Force = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
     out: Annotated[Path | None, typer.Option(help="Write the episodes to this file, one JSON object a line.")] = None,
     row: Annotated[
         Path | None, typer.Option(help="Keep the result as a row, with its episodes, in this folder.")
     ] = None,
     label: Annotated[str, typer.Option(help="Name of the row in tables.", show_default="the team")] = "",
+    explain: options.Explain = False,
 ) -> None:
     """Evaluate a team."""
     from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure, to_row
     from palaver.benchmarks.evaluation.focal import FocalRound
 
+    settings, given = options.split(options.PlayerSettings, pairs)
+    if explain:
+        recipes.explain(settings)
+        note(f"keywords of the environment: palaver envs {env}")
+        return
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
-    model = options.model_options(device, dtype)
     if is_scenario(env):
-        setting = scenario(ctx, env, team, model)
+        setting = scenario(ctx, env, team, settings, given)
     else:
-        given = named_once(env, pairs or [], tasks)
+        given = named_once(env, given, tasks)
         known, sampling, agent_sampling = as_trained(team, env, note)
         focal_agents = tuple(agent.strip() for agent in focal.split(",") if agent.strip())
         setting = EvaluationConfig(
@@ -93,13 +93,10 @@ def evaluate(
             n=n,
             samples=samples,
             seed=seed,
-            sampling=options.sampling(sampling, temperature, max_tokens, greedy),
-            agent_sampling={
-                agent: options.sampling(trained, temperature, max_tokens, greedy)
-                for agent, trained in agent_sampling.items()
-            },
-            options=model,
-            force=force,
+            sampling=settings.draws(sampling, greedy),
+            agent_sampling={agent: settings.draws(trained, greedy) for agent, trained in agent_sampling.items()},
+            options=settings.model.options(),
+            force=settings.model.force,
             seatings=(FocalRound(focal_agents),) if focal_agents else (),
         )
         if known and not as_json:
@@ -120,7 +117,9 @@ def is_scenario(name: str) -> bool:
     return scenarios.is_scenario(name)
 
 
-def scenario(ctx: typer.Context, name: str, team: str, model: ModelOptions) -> EvaluationConfig:
+def scenario(
+    ctx: typer.Context, name: str, team: str, settings: options.PlayerSettings, keywords: Mapping[str, Any]
+) -> EvaluationConfig:
     """Return the evaluation settings of a scenario.
 
     Raises:
@@ -128,29 +127,27 @@ def scenario(ctx: typer.Context, name: str, team: str, model: ModelOptions) -> E
     """
     from palaver.benchmarks.scenarios import play, spec
 
-    for fixed in ("pairs", "n", "samples", "seed", "tasks", "focal", "greedy", "temperature", "max_tokens", "force"):
-        source = ctx.get_parameter_source(fixed)
-        if source is not None and source.name == "COMMANDLINE":
-            option = "KEY=VALUE" if fixed == "pairs" else f"--{fixed.replace('_', '-')}"
-            raise ConfigError(f"the scenario {name!r} fixes the players, keywords and sampling: leave {option} out")
-    return play.setting(spec.load(name), team, model)
+    sources = {f"--{option}": ctx.get_parameter_source(option) for option in FIXED}
+    fixed = [option for option, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    fixed += [*keywords, *(f"sampling.{key}" for key in settings.sampling.model_fields_set)]
+    fixed += ["model.force"] if settings.model.force else []
+    if fixed:
+        raise ConfigError(f"the scenario {name!r} fixes the players, keywords and sampling: leave {fixed[0]} out")
+    return play.setting(spec.load(name), team, settings.model.options())
 
 
-def named_once(env: str, pairs: Sequence[str], tasks: str | None) -> dict[str, Any]:
+def named_once(env: str, keywords: Mapping[str, Any], tasks: str | None) -> dict[str, Any]:
     """Return the keywords, with the tasks if given by an option.
 
     Raises:
-        ConfigError: the tasks are given twice, or a pair is invalid.
+        ConfigError: the tasks are given twice.
     """
     from palaver.registry import spec
 
-    given = keywords(pairs)
-    if tasks is not None:
-        source = spec(env).teamsets
-        if source in given:
-            raise ConfigError(f"the tasks are named twice: give either --tasks or {source}=, not both")
-        given[source] = tasks
-    return given
+    source = spec(env).teamsets
+    if tasks is not None and source in keywords:
+        raise ConfigError(f"the tasks are named twice: give either --tasks or {source}=, not both")
+    return {**keywords, **({} if tasks is None else {source: tasks})}
 
 
 def save(episodes: Sequence[Episode], path: Path) -> None:
@@ -206,11 +203,6 @@ def show(result: EvaluationOutcome) -> None:
                 grid.add_row(Text(name), f"{value:.3f}")
             console.print()
             console.print(grid)
-
-
-def _cost(result: EvaluationOutcome) -> list[tuple[str, object]]:
-    spent = result.cost
-    return [("cost", f"{spent.dollars:.4f} dollars, {count(spent.calls, 'call')}")] if spent else []
 
 
 def _focal(result: EvaluationOutcome) -> list[tuple[str, object]]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from palaver.cli import options
+from palaver.cli import options, recipes
 from palaver.cli.output import console, count, note, say, table
-from palaver.cli.values import choose_task, keywords, merged
-from palaver.core import Episode, Turn
+from palaver.core import Episode, TaskError, Turn, did_you_mean
 from palaver.text import clean
+from palaver.utils.config import merged
+
+if TYPE_CHECKING:
+    from palaver.envs.base.env import TextEnv
 
 HELP = """Play one episode in the terminal, by hand or with any team.
 
@@ -42,11 +45,7 @@ def play(
     task: Annotated[str | None, typer.Option(help="A task's id or index; drawn by the seed if not given.")] = None,
     seed: options.Seed = 0,
     greedy: options.Greedy = False,
-    temperature: options.Temperature = None,
-    max_tokens: options.MaxTokens = None,
-    device: options.Device = "auto",
-    dtype: options.DType = "fp32",
-    force: options.Force = False,
+    explain: options.Explain = False,
 ) -> None:
     """Play one episode in the terminal."""
     from palaver.benchmarks.evaluation.evaluate import as_trained
@@ -56,19 +55,41 @@ def play(
     from palaver.trainers.rollout.team import parse_team
 
     env_spec = spec(env)
+    settings, given = options.split(options.PlayerSettings, pairs)
+    if explain:
+        recipes.explain(settings)
+        note(f"keywords of the environment: palaver envs {env}")
+        return
     known, sampling, agent_sampling = as_trained(team, env)
-    environment = text_env(env, merged(known, keywords(pairs or [])))
+    environment = text_env(env, merged(known, given))
     chosen = choose_task(environment, task, seed)
     agents = environment.possible_agents
-    players = parse_team(team, env_spec, agents, options.model_options(device, dtype), environment.source, force, note)
-    how = {
-        agent: options.sampling(agent_sampling.get(agent, sampling), temperature, max_tokens, greedy)
-        for agent in agents
-    }
+    model = settings.model
+    players = parse_team(team, env_spec, agents, model.options(), environment.source, model.force, note)
+    how = {agent: settings.draws(agent_sampling.get(agent, sampling), greedy) for agent in agents}
     (episode,) = rollout(environment, players, [chosen], SamplingPlan(), sampling=how, seed=seed)
     opponents = env_spec.competitive if environment.competitive is None else environment.competitive
     max_reward = most_possible(environment, env_spec)
     show(episode, None if opponents or math.isinf(max_reward) else max_reward)
+
+
+def choose_task(env: TextEnv, wanted: str | None, seed: int) -> str:
+    """Return the id of a task given by id or index, or by the seed if none is given.
+
+    Raises:
+        TaskError: there is no such task.
+    """
+    ids = [task.id for task in env.tasks]
+    if wanted is None:
+        return ids[seed % len(ids)]
+    if wanted in ids:
+        return wanted
+    if wanted.isdecimal() and int(wanted) < len(ids):
+        return ids[int(wanted)]
+    hint = did_you_mean(wanted, ids) if len(ids) <= 200 else ""
+    raise TaskError(
+        f"there is no task {wanted!r} among the {len(ids)} of {env.source or 'this environment'}.{hint[:120]}"
+    )
 
 
 def show(episode: Episode, max_reward: float | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from palaver.agents.llm.model.options import ModelOptions
 from palaver.cli import options
 from palaver.cli.output import note, say
 from palaver.cli.requirements import need_server
@@ -16,7 +17,6 @@ from palaver.core import ConfigError, PolicyError
 
 if TYPE_CHECKING:
     from palaver.agents.base.policy import Policy
-    from palaver.agents.llm.model.options import ModelOptions
 
 KEY = "PALAVER_SERVE_KEY"
 SHORTEST_KEY = 16
@@ -64,7 +64,7 @@ def serve(
     key = _key(host not in LOOPBACK, open_)
     hosts = LOOPBACK if host in LOOPBACK else ("*",)
     with listen(host, port) as listening:
-        served = _policies(policy, env, name, options.model_options(device, dtype))
+        served = _policies(policy, env, name, ModelOptions(dtype=dtype, device=device))
         app = make_app(served, ServerLimits(room=waiting, tokens=max_tokens, key=key, hosts=hosts))
         say(f"serving {', '.join(served)} at {url(listening)}; Ctrl-C ends it")
         note(f"ask it as: {' or '.join(f'openai:{model}@{url(listening)}' for model in served)}")

@@ -11,7 +11,6 @@ import typer
 from rich.text import Text
 
 from palaver.cli import folders, recipes
-from palaver.cli.groups import lab, marlhf
 from palaver.cli.output import console, errors, facts, say
 from palaver.cli.requirements import need_plots
 from palaver.core import ConfigError
@@ -36,12 +35,6 @@ HELP = """Train a team by a recipe. Without a recipe, list them.
 [cyan]palaver train arxiv-magrpo --resume[/cyan]  [dim]# resume this recipe's newest run[/dim]
 
 [cyan]palaver train --resume runs/longer[/cyan]  [dim]# resume that run[/dim]
-
-[cyan]palaver train lab[/cyan]  [dim]# every algorithm in every matrix game, and the table of returns[/dim]
-
-[cyan]palaver train reward-model pairs.file=pairs.jsonl[/cyan]  [dim]# a reward model, to be named rm:FOLDER[/dim]
-
-[cyan]palaver train arxiv-marlhf[/cyan]  [dim]# a reward model of a team, and the team trained on it[/dim]
 
 [cyan]palaver train runs/longer/config.yaml seed=2[/cyan]  [dim]# a run's config is itself a recipe[/dim]
 
@@ -79,12 +72,6 @@ def train(
         if resume:
             raise ConfigError("--resume needs a run folder, or a recipe whose newest run is meant")
         recipes.list_recipes()
-        return
-    if (laboratory := lab.named(recipe, items or [], resume)) is not None:
-        lab.run(laboratory, items or [], resume, out, explain, dry_run)
-        return
-    if (steps := marlhf.named(recipe, items or [], resume)) is not None:
-        marlhf.run(steps, items or [], resume, out, explain, dry_run)
         return
     job = folders.plan(recipe, items or [], resume, out)
     if explain:

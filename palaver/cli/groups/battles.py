@@ -1,4 +1,4 @@
-"""`palaver battles`: recorded battles, and import of human battles."""
+"""`palaver pokemon battles`: recorded battles, and import of human battles."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ HELP = """Inspect and import recorded battles, the data of cloning.
 
 [bold]Examples[/bold]
 
-[cyan]palaver arena pokemon-v1 --players typed@1,random@1 --battles 100 --record battles/typed[/cyan]
+[cyan]palaver arena pokemon-v1 --players typed@1,random@1 --games 100 --record battles/typed[/cyan]
 
-[cyan]palaver battles show battles/typed[/cyan]  [dim]# players, results and size[/dim]
+[cyan]palaver pokemon battles show battles/typed[/cyan]  [dim]# players, results and size[/dim]
 
-[cyan]palaver battles show battles/typed --battle 0[/cyan]  [dim]# the decisions of one of them[/dim]
+[cyan]palaver pokemon battles show battles/typed --battle 0[/cyan]  [dim]# the decisions of one of them[/dim]
 
-[cyan]palaver battles import-metamon REPLAYS --out battles/human[/cyan]  [dim]# metamon's parsed replays[/dim]
+[cyan]palaver pokemon battles import-metamon REPLAYS --out battles/human[/cyan]  [dim]# metamon's parsed replays[/dim]
 """
 SHOWN = 8  # maximum of broken files that are listed; the others are counted
 

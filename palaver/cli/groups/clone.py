@@ -1,16 +1,16 @@
-"""`palaver clone`: behaviour cloning from recorded battles."""
+"""`palaver pokemon clone`: behaviour cloning from recorded battles."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from palaver.cli import options, recipes
 from palaver.cli.output import errors, say
-from palaver.cli.values import keywords
 from palaver.core import ConfigError
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ HELP = """Clone players from recorded battles, as net:FOLDER.
 
 [bold]Examples[/bold]
 
-[cyan]palaver arena pokemon-v1 --players simple@1,typed@1 --battles 400 --record runs/battles[/cyan]
+[cyan]palaver arena pokemon-v1 --players simple@1,typed@1 --games 400 --record runs/battles[/cyan]
 
-[cyan]palaver clone runs/battles --out runs/student[/cyan]
+[cyan]palaver pokemon clone runs/battles --out runs/student[/cyan]
 
-[cyan]palaver clone runs/new=3 runs/old=1 --out runs/student2 --start runs/student --set lr=3e-4[/cyan]
+[cyan]palaver pokemon clone runs/new=3 runs/old=1 --out runs/student2 --start runs/student lr=3e-4[/cyan]
 
-[cyan]palaver clone runs/battles --out runs/reader --set model=hf:NAME decisions=64 lr=1e-5[/cyan]
+[cyan]palaver pokemon clone runs/battles --out runs/reader model=hf:NAME decisions=64 lr=1e-5[/cyan]
 
 The same command resumes an interrupted one. Settings are listed in docs/battle-net.md.
 """
@@ -38,25 +38,27 @@ def register(app: typer.Typer) -> None:
 
 
 def clone(
-    battles: Annotated[list[str], typer.Argument(metavar="FOLDER[=WEIGHT]...", help="Recorded battles.")],
+    items: Annotated[
+        list[str], typer.Argument(metavar="FOLDER[=WEIGHT]... [KEY=VALUE]...", help="Recorded battles, and settings.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
-    size: Annotated[str, typer.Option(help="nano, small or medium.")] = "nano",
-    loss: Annotated[str, typer.Option(help="clone, filter or weigh.")] = "clone",
-    epochs: Annotated[int, typer.Option(help="As many trajectories as there are, each time.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of weights, order and feature dropout.")] = 0,
     start: Annotated[Path | None, typer.Option(help="A net or a run to begin with.")] = None,
     player: Annotated[str, typer.Option(help="Learn from these players only, separated by commas.")] = "",
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other setting.")] = None,
+    explain: options.Explain = False,
 ) -> None:
     """Train by behaviour cloning on battles."""
-    values: dict[str, Any] = {"size": size, "loss": loss, "epochs": epochs, "seed": seed}
-    given = keywords([piece for item in settings or [] for piece in item.split()])
-    if twice := sorted(given.keys() & values.keys()):
-        raise ConfigError(f"{twice[0]} has an option of its own: write --{twice[0]}")
-    from palaver.trainers.behaviour_cloning.config import parse
+    from palaver.trainers.behaviour_cloning.config import BCConfig
+
+    pairs = [item for item in items if item.partition("=")[0] in BCConfig.model_fields]
+    config = options.settings(BCConfig, pairs)
+    if explain:
+        recipes.explain(config)
+        return
+    battles = [item for item in items if item not in pairs]
+    if not battles:
+        raise ConfigError("name one or more folders of recorded battles")
     from palaver.trainers.behaviour_cloning.train import clone as learn
 
-    config = parse(values | given)
     sources = [_source(item, [piece.strip() for piece in player.split(",") if piece.strip()]) for item in battles]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar:

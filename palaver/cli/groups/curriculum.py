@@ -1,4 +1,4 @@
-"""`palaver curriculum`: a student that learns from battles in stages."""
+"""`palaver experiment curriculum`: a student that learns from battles in stages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from palaver.cli import folders
-from palaver.cli.output import console, errors, note, print_error, say, table
+from palaver.cli import folders, options, recipes
+from palaver.cli.output import console, errors, note, print_error, resumable, say, table
 from palaver.cli.requirements import need_plots
 from palaver.utils.progress import progress_columns
 
@@ -27,20 +27,20 @@ HELP = """Train a student on battles in stages; a gate ends each stage.
 
 [bold]Examples[/bold]
 
-[cyan]palaver curriculum recipes[/cyan]  [dim]# the shipped curricula[/dim]
+[cyan]palaver experiment curriculum run[/cyan]  [dim]# the shipped curricula[/dim]
 
-[cyan]palaver curriculum run gen1ou-nano --dry-run[/cyan]  [dim]# battles, steps and time[/dim]
+[cyan]palaver experiment curriculum run gen1ou-nano --dry-run[/cyan]  [dim]# battles, steps and time[/dim]
 
-[cyan]palaver curriculum run gen1ou-nano --out runs/battler[/cyan]  [dim]# the same command resumes it[/dim]
+[cyan]palaver experiment curriculum run gen1ou-nano --out runs/battler[/cyan]  [dim]# the same command resumes it[/dim]
 
-[cyan]palaver curriculum ablate gen1ou-nano --vary mix.old=0,0.5 --out runs/mixes[/cyan]
+[cyan]palaver experiment curriculum ablate gen1ou-nano --vary mix.old=0,0.5 --out runs/mixes[/cyan]
 """
-File = Annotated[str, typer.Argument(metavar="FILE", help="A recipe's name, a YAML file, or a curriculum's folder.")]
+FILE_HELP = "A recipe's name, a YAML file, or a curriculum's folder."
+File = Annotated[str, typer.Argument(metavar="FILE", help=FILE_HELP)]
 Pairs = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As stages.first.battles=60; stages go by name.")
 ]
 WIDE = 160  # columns of a table that goes into a file
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and the estimated time.")]
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
 
@@ -50,34 +50,30 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="curriculum")
 
 
-@app.command("recipes")
-def shipped() -> None:
-    """List the shipped curricula."""
-    from palaver.trainers.curriculum.loading import recipes
-
-    grid = table("recipe", "description")
-    for name, summary in recipes().items():
-        grid.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
-    console.print(grid)
-
-
 @app.command("run")
 def run(
-    file: File,
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
     pairs: Pairs = None,
-    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/FILE-TIME")] = None,
-    dry_run: DryRun = False,
+    out: options.Out = None,
+    dry_run: options.DryRun = False,
+    explain: options.Explain = False,
     rehearse: Annotated[bool, typer.Option(help="Rehearse first, to estimate the time and find mistakes.")] = True,
 ) -> None:
-    """Run or resume a curriculum."""
+    """Run or resume a curriculum. Without one, list the shipped ones."""
+    if file is None:
+        recipes.list_recipes("curriculum")
+        return
     from palaver.trainers.curriculum import run as runner
     from palaver.trainers.curriculum.backend import Backend
     from palaver.trainers.curriculum.forecast import rehearse as forecast
     from palaver.trainers.curriculum.loading import load
 
-    need_plots()
     spec = load(file, pairs or [])
-    folder = out or (Path(file) if Path(file).is_dir() else folders.fresh(Path(file).stem))
+    if explain:
+        recipes.explain(spec)
+        return
+    need_plots()
+    folder = folders.experiment(file, out)
     backend = Backend(spec)
     backend.check()
     fresh = not (folder / "curriculum.yaml").is_file()
@@ -85,12 +81,8 @@ def run(
     if dry_run:
         say(Text("nothing was kept", style="dim"))
         return
-    try:
-        with _bar(folder, "curriculum") as progress:
-            state = runner.run(spec, folder, backend, progress)
-    except KeyboardInterrupt as stop:
-        print_error(f"interrupted; resume with: palaver curriculum run {folder}")
-        raise typer.Exit(130) from stop
+    with resumable(f"palaver experiment curriculum run {folder}"), _bar(folder, "curriculum") as progress:
+        state = runner.run(spec, folder, backend, progress)
     _report(folder)
     if state.stopped:
         print_error(f"no attempt passed the gate of {state.stopped}; the later stages were not started")
@@ -108,19 +100,15 @@ def ablate(
     from palaver.benchmarks.reports.curriculum import ablation as sweep
     from palaver.trainers.curriculum import ablation
     from palaver.trainers.curriculum.backend import Backend
-    from palaver.trainers.curriculum.loading import changed
+    from palaver.utils.config import values
 
     need_plots()
-    key, variants = ablation.plan(changed(file, pairs or []), vary)
+    key, variants = ablation.plan(values("curriculum", file, pairs or []), vary)
     for spec in variants.values():
         Backend(spec).check()
     first = next(iter(variants.values()))
-    try:
-        with _bar(out, "ablation") as progress:
-            result = ablation.ablate(key, variants, out, Backend(first), progress, note)
-    except KeyboardInterrupt as stop:
-        print_error("interrupted; the same command resumes")
-        raise typer.Exit(130) from stop
+    with resumable("the same command"), _bar(out, "ablation") as progress:
+        result = ablation.ablate(key, variants, out, Backend(first), progress, note)
     _show(sweep.report_tables(result))
     for path in sweep.write(result, out):
         say(str(path))

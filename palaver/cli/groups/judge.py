@@ -18,9 +18,9 @@ from rich.text import Text
 from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, facts, say, table
 from palaver.cli.requirements import need_plots, need_server
-from palaver.cli.values import keywords
 from palaver.core import ConfigError
 from palaver.text import one_line
+from palaver.utils.config import parse_overrides
 
 if TYPE_CHECKING:
     from palaver.benchmarks.judge_audit.faults import Thresholds
@@ -83,7 +83,7 @@ def audit(
     from palaver.benchmarks.judge_audit.run import prepare
 
     sources = data or ["sample"]
-    limits = Thresholds().changed(keywords(limit or []))
+    limits = Thresholds().changed(parse_overrides(limit or []))
     rows = read(sources, n, seed)
     subject = audited(judge, rows, AuditPlan(repeats=repeats, probed=probes, timed=timed, seed=seed), by)
     work = prepare(rows, subject.plan, subject.make, subject.reward if rows.graded else None)

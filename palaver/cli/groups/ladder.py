@@ -1,4 +1,4 @@
-"""`palaver ladder`: our players in battles on a Showdown server."""
+"""`palaver pokemon ladder`: our players in battles on a Showdown server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from palaver.cli import options
+from palaver.cli import options, recipes
 from palaver.cli.output import count, note, say
 from palaver.core import Sampling
 
@@ -18,11 +18,11 @@ Without --server a server runs as long as the command. An opponent is a player o
 
 [bold]Examples[/bold]
 
-[cyan]palaver ladder typed@1 --opponent poke-env:SimpleHeuristicsPlayer --battles 20[/cyan]
+[cyan]palaver pokemon ladder typed@1 --opponent poke-env:SimpleHeuristicsPlayer --games 20[/cyan]
 
-[cyan]palaver ladder hf:MODEL --format gen9randombattle --opponent veteran@1[/cyan]
+[cyan]palaver pokemon ladder hf:MODEL --format gen9randombattle --opponent veteran@1[/cyan]
 
-[cyan]palaver ladder veteran@1 --opponent anyone --server ws://127.0.0.1:8000/showdown/websocket[/cyan]
+[cyan]palaver pokemon ladder veteran@1 --opponent anyone --server ws://127.0.0.1:8000/showdown/websocket[/cyan]
 
 It needs poke-env: [cyan]pip install 'palaver\\[poke-env]'[/cyan]. Battles without a server: [cyan]palaver arena[/cyan].
 """
@@ -37,29 +37,29 @@ def ladder(
     player: Annotated[
         str, typer.Argument(metavar="PLAYER", help="A heuristic (typed@1), a net (net:FOLDER), a policy (hf:MODEL).")
     ],
+    settings: options.Settings = None,
     opponent: Annotated[
         str, typer.Option(help="poke-env:CLASS, a player of ours, or anyone.")
     ] = "poke-env:SimpleHeuristicsPlayer",
     format: Annotated[str, typer.Option(help="Of the battles.")] = "gen1ou",
-    battles: Annotated[int, typer.Option(min=1, help="How many.")] = 10,
+    games: Annotated[int, typer.Option(min=1, help="How many.")] = 10,
     parallel: Annotated[int, typer.Option(min=1, help="At the same time.")] = 5,
     teams: Annotated[str, typer.Option(help="Team set of both players.")] = "sample",
     server: Annotated[str, typer.Option(metavar="ADDRESS", help="Of a running server. [one of our own]")] = "",
     name: Annotated[str, typer.Option(help="Of our player on the server.")] = "palaver",
     seed: Annotated[int, typer.Option(help="Of choices and team draws; the server has its own random numbers.")] = 0,
-    temperature: options.Temperature = None,
-    max_tokens: options.MaxTokens = None,
-    greedy: options.Greedy = False,
-    device: options.Device = "auto",
-    dtype: options.DType = "fp32",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
+    explain: options.Explain = False,
 ) -> None:
     """Play on a server."""
     from palaver.benchmarks.showdown_ladder.ladder import Match, run
 
-    match = Match(player, opponent, format, battles, parallel, teams, server, name, seed)
-    how = options.sampling(Sampling(), temperature, max_tokens, greedy)
-    result = run(match, how, options.model_options(device, dtype), note)
+    chosen = options.settings(options.PlayerSettings, settings)
+    if explain:
+        recipes.explain(chosen)
+        return
+    match = Match(player, opponent, format, games, parallel, teams, server, name, seed)
+    result = run(match, chosen.draws(Sampling()), chosen.model.options(), note)
     if as_json:
         say(json.dumps({"player": player, "opponent": opponent, "format": format, **result}))
         return

@@ -1,51 +1,57 @@
-"""`palaver train reward-model` and `palaver train arxiv-marlhf`.
-
-They make preferences, a reward model, and a team trained on it.
-"""
+"""`palaver experiment marlhf`: preferences, a reward model of them, and a team trained on it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, is_marlhf, load
-from palaver.cli import folders, recipes
-from palaver.cli.output import console, errors, facts, note, say
-from palaver.cli.values import check_pairs
-from palaver.core import CheckpointError, ConfigError
+from palaver.benchmarks.experiments.marlhf.recipe import MARLHFConfig, load
+from palaver.cli import folders, options, recipes
+from palaver.cli.output import console, errors, facts, note, resumable, say
+from palaver.cli.requirements import need_plots
+from palaver.core import ConfigError
 
 if TYPE_CHECKING:
     from palaver.trainers.reward_model.fit import Report
 
+HELP = """Train a reward model on preferences, and a team on it. Without a recipe, list them.
 
-def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
-    """Recipe in the arguments of `palaver train` if it trains a reward model, else None."""
-    return folders.named(recipe, items, resume, is_marlhf)
+[bold]Examples[/bold]
+
+[cyan]palaver experiment marlhf reward-model pairs.file=pairs.jsonl[/cyan]  [dim]# a reward model, named rm:FOLDER[/dim]
+
+[cyan]palaver experiment marlhf arxiv-marlhf --out runs/marlhf[/cyan]  [dim]# and the team trained on it[/dim]
+
+[cyan]palaver experiment marlhf runs/marlhf[/cyan]  [dim]# resume an interrupted one[/dim]
+"""
 
 
-def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, explain: bool, dry_run: bool) -> None:
-    """Execute `palaver train` for such a recipe.
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("marlhf", help=HELP)(marlhf)
 
-    Raises:
-        PalaverError: a setting that does not fit, or an unreadable file.
-        typer.Exit: 130 if interrupted.
-    """
-    pairs = [item for item in items if "=" in item]
-    check_pairs(pairs if resume else items)
-    is_folder = Path(recipe).is_dir()
-    if is_folder and not resume:
-        raise ConfigError(f"{recipe!r} is a run's folder: add --resume to resume it")
-    if resume and not is_folder:
-        recipe = str(out or _newest(recipe))
-    config = load(recipe, pairs)
-    folder = Path(recipe) if resume else out or Path(config.out or folders.fresh(Path(recipe).stem))
+
+def marlhf(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A recipe's name, a YAML file, or a folder to resume.")
+    ] = None,
+    items: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides, as fit.epochs=2.")] = None,
+    out: options.Out = None,
+    dry_run: options.DryRun = False,
+    explain: options.Explain = False,
+) -> None:
+    """Train a reward model, and a team on it."""
+    if recipe is None:
+        recipes.list_recipes("marlhf")
+        return
+    config = load(recipe, items or [])
     if explain:
         _explain(config)
         return
@@ -55,8 +61,6 @@ def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, expla
             "by several on env.reward=rm:FOLDER afterwards"
         )
     if config.team:
-        from palaver.cli.requirements import need_plots
-
         need_plots()
     from palaver.benchmarks.experiments.marlhf.run import check
 
@@ -65,7 +69,7 @@ def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, expla
     if dry_run:
         say(Text("nothing was run", style="dim"))
         return
-    _run(config, folder)
+    _run(config, folders.experiment(recipe, out, config.out))
 
 
 def _run(config: MARLHFConfig, folder: Path) -> None:
@@ -73,28 +77,17 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
     from palaver.benchmarks.experiments.marlhf.run import run as work
 
     errors.print(Text.assemble("run folder ", (str(folder), "bold")), soft_wrap=True)
-    try:
-        with _bar() as report:
-            result = work(config, folder, MarlhfProgress(note, report, errors))
-    except KeyboardInterrupt:
-        errors.print(Text(f"interrupted; resume with: palaver train --resume {folder}"), soft_wrap=True)
-        raise
+    resume = f"palaver experiment marlhf {folder}"
+    with resumable(resume), _bar() as report:
+        result = work(config, folder, MarlhfProgress(note, report, errors))
     _show(result, folder)
     if (folder / TEAM).is_dir():
         from palaver.benchmarks.reports.run_report.page import write
 
         say(Text("report ", style="dim"), str(write(folder / TEAM)))
     if not (folder / RESULT).is_file():
-        errors.print(Text(f"interrupted; resume with: palaver train --resume {folder}"), soft_wrap=True)
-        raise typer.Exit(130)
-
-
-def _newest(recipe: str) -> Path:
-    stem = Path(recipe).stem
-    folder = folders.latest(stem, FILE)
-    if folder is None:
-        raise CheckpointError(f"there is no run of {stem!r} in {str(folders.RUNS)!r}; name its folder after --resume")
-    return folder
+        with resumable(resume):  # the team's run stopped gracefully
+            raise KeyboardInterrupt
 
 
 def _explain(config: MARLHFConfig) -> None:

@@ -1,4 +1,4 @@
-"""`palaver bench reasoning`: teams compared with one agent on the same problems.
+"""`palaver experiment reasoning`: teams compared with one agent on the same problems.
 
 All are trained and evaluated.
 """
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli.output import console, count, errors, note, print_error, say, table
+from palaver.cli import folders, options, recipes
+from palaver.cli.output import console, count, errors, note, resumable, say, table
 from palaver.cli.requirements import need_plots
 
 if TYPE_CHECKING:
@@ -21,18 +22,23 @@ HELP = """Compare reasoning teams with one agent: train, evaluate, print the tab
 
 [bold]Examples[/bold]
 
-[cyan]palaver bench reasoning --out runs/maths[/cyan]  [dim]# the shipped table, three seeds[/dim]
+[cyan]palaver experiment reasoning --out runs/maths[/cyan]  [dim]# the shipped table, three seeds[/dim]
 
-[cyan]palaver bench reasoning --out runs/maths --seeds 1 train.steps=10[/cyan]  [dim]# overrides hold for all runs[/dim]
+[cyan]palaver experiment reasoning --out runs/maths --seeds 1 train.steps=10[/cyan]  [dim]# for all runs[/dim]
 
-[cyan]palaver bench reasoning mine.yaml --out runs/mine --workers 2[/cyan]
+[cyan]palaver experiment reasoning mine.yaml --out runs/mine --workers 2[/cyan]
 
 The same command resumes an interrupted table. docs/maths.md has measured numbers.
 """
 
 
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("reasoning", help=HELP)(reasoning)
+
+
 def reasoning(
-    plan: Annotated[str, typer.Argument(metavar="TABLE", help="`maths`, a YAML file, or an override.")] = "maths",
+    plan: Annotated[str, typer.Argument(metavar="TABLE", help="`maths`, or a YAML file.")] = "maths",
     items: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top of every recipe.")
     ] = None,
@@ -42,6 +48,7 @@ def reasoning(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the unfinished work, and stop.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
     keep: Annotated[Path | None, typer.Option(help="Export the table and its runs here.")] = None,
+    explain: options.Explain = False,
 ) -> None:
     """Train and evaluate the teams of a table, and print it."""
     from palaver.benchmarks.experiments.reasoning import keeping, picture, study
@@ -49,18 +56,18 @@ def reasoning(
     from palaver.benchmarks.experiments.reasoning.table import markdown as in_markdown
     from palaver.utils.provenance import provenance
 
+    table_plan = read(*folders.split_recipe(plan, items, NAME))
+    if explain:
+        recipes.explain(table_plan)
+        return
     need_plots()
-    given = [plan, *(items or [])] if "=" in plan else list(items or [])
-    work = study.prepare(read(NAME if "=" in plan else plan, given), range(seeds), out)
+    work = study.prepare(table_plan, range(seeds), out)
     note(f"{count(len(work.plan.rows), 'row')} of {count(seeds, 'seed')}: {count(len(work.todo), 'run')} to train")
     if dry_run:
         say(Text("nothing was run", style="dim"))
         return
-    try:
+    with resumable("the same command"):
         results, failed = study.run(work, workers, provenance(), note)
-    except KeyboardInterrupt as stop:
-        print_error("interrupted; the same command resumes")
-        raise typer.Exit(130) from stop
     typer.echo(in_markdown(results)) if markdown else show(results)
     drawn = picture.write(results, out)
     if keep is not None:

@@ -1,4 +1,4 @@
-"""`palaver showdown`: the simulator of the Pokémon environments."""
+"""`palaver pokemon install` and `palaver pokemon serve`: the simulator of the Pokémon environments."""
 
 from __future__ import annotations
 
@@ -10,12 +10,6 @@ import typer
 
 from palaver.cli.output import note, say
 
-HELP = """Install the simulator of the Pokémon environments, or serve it.
-
-[cyan]palaver showdown install[/cyan]
-
-[cyan]palaver showdown serve[/cyan]
-"""
 SERVE = """Run the package's own server on this machine, until Ctrl-C.
 
 It listens on 127.0.0.1 alone. Any free name may log in, without a password; it asks no login server and sends nothing
@@ -23,9 +17,9 @@ anywhere. Ratings and logs are gone when it ends.
 
 [bold]Examples[/bold]
 
-[cyan]palaver showdown serve[/cyan]
+[cyan]palaver pokemon serve[/cyan]
 
-[cyan]palaver showdown serve --port 8123[/cyan]
+[cyan]palaver pokemon serve --port 8123[/cyan]
 """
 INSTALL = """Install the simulator, once: about 160 MB, a minute. It needs Node.js 20 or newer.
 
@@ -33,21 +27,14 @@ Without Node.js: [cyan]pip install 'palaver[node]'[/cyan] brings one.
 
 [bold]Example[/bold]
 
-[cyan]palaver showdown install[/cyan]
+[cyan]palaver pokemon install[/cyan]
 """
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
-    group = typer.Typer(help=HELP, no_args_is_help=True)
-    group.command("install", help=INSTALL)(install)
-    group.command("serve", help=SERVE)(serve)
-    group.callback()(_group)
-    app.add_typer(group, name="showdown")
-
-
-def _group() -> None:
-    """The simulator of the Pokémon environments."""
+    """Add the commands."""
+    app.command("install", help=INSTALL)(install)
+    app.command("serve", help=SERVE)(serve)
 
 
 def install() -> None:

@@ -54,7 +54,7 @@ def test_unknown_value_and_missing_net(saved, tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"reply": "luck"}))
     with pytest.raises(CheckpointError, match="luck"):
         files.load(saved)
-    with pytest.raises(CheckpointError, match="palaver clone"):
+    with pytest.raises(CheckpointError, match="palaver pokemon clone"):
         files.load(tmp_path / "nowhere")
 
 

@@ -135,7 +135,7 @@ def test_a_head_on_a_language_model_is_drawn_from_the_seed(tmp_path):
     heads = [fresh(str(tmp_path), "cpu", "auto", 64, seed).model.score.weight for seed in (0, 0, 1)]
     assert torch.equal(heads[0], heads[1])
     assert not torch.equal(heads[0], heads[2])
-    with pytest.raises(PolicyError, match="palaver train reward-model"):
+    with pytest.raises(PolicyError, match="palaver experiment marlhf reward-model"):
         load(str(tmp_path), CPU)
 
 

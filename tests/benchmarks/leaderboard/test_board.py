@@ -8,8 +8,8 @@ import palaver
 from palaver.benchmarks.leaderboard import measure as measuring
 from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, read_board
 from palaver.benchmarks.leaderboard.measure import measure_all, publish
-from palaver.benchmarks.scenarios.spec import shipped
 from palaver.core import ConfigError, load_attribute
+from palaver.utils.config import recipes
 
 ECHO = """
 - what: echo-v0
@@ -22,7 +22,7 @@ ECHO = """
 def test_every_environment_and_every_scenario_is_on_the_board():
     board = read_board()
     assert {entry.env for entry in board} == set(palaver.specs())
-    assert {entry.what for entry in board} >= set(shipped())
+    assert {entry.what for entry in board} >= set(recipes("scenario"))
     assert len({entry.what for entry in board}) == len(board)
 
 

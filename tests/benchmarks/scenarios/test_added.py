@@ -13,11 +13,12 @@ from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read
 from palaver.benchmarks.scenarios import play
-from palaver.benchmarks.scenarios.spec import load, parse, shipped
+from palaver.benchmarks.scenarios.spec import load
 from palaver.core import Completion, ConfigError, Episode, ScoringError, Turn
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.registry import spec
 from palaver.trainers.rollout.evaluation import answers
+from palaver.utils.config import recipes
 
 ROWS = Path(__file__).parents[3] / "docs" / "leaderboard" / "rows"
 TRAINED = {"arxiv-strangers-v2"}  # its partner is trained, which takes minutes
@@ -40,7 +41,7 @@ def result(name, team):
     return measure(play.setting(load(name), team, ModelOptions()))[0]
 
 
-@pytest.mark.parametrize("name", sorted(set(shipped()) - TRAINED))
+@pytest.mark.parametrize("name", sorted(set(recipes("scenario")) - TRAINED))
 def test_nonsense_adds_nothing_and_leads_no_scenario(name, request):
     rivals = spec(load(name).env).competitive
     if rivals:
@@ -117,8 +118,10 @@ def test_illegal_answers_are_recorded_by_agent():
     )
 
 
-def test_a_scenario_of_rivals_pays_them_their_own_return():
-    for name in shipped():
+def test_a_scenario_of_rivals_pays_them_their_own_return(tmp_path):
+    for name in recipes("scenario"):
         assert (load(name).score == "own") == spec(load(name).env).competitive, name
+    path = tmp_path / "mine-v1.yaml"
+    path.write_text("about: x\nenv: echo-v0\nfocal: [[a1]]\npartner: {policy: random}\nscore: other\n")
     with pytest.raises(ConfigError, match="score"):
-        parse("about: x\nenv: echo-v0\nfocal: [[a1]]\npartner: {policy: random}\nscore: other\n", "mine-v1")
+        load(str(path))

@@ -11,13 +11,14 @@ from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation import trained
 from palaver.benchmarks.evaluation.evaluate import measure
 from palaver.benchmarks.scenarios import partners, play
-from palaver.benchmarks.scenarios.spec import is_scenario, load, parse, shipped
+from palaver.benchmarks.scenarios.spec import is_scenario, load
 from palaver.core import ConfigError, Message
 from palaver.envs.maths import answers
 from palaver.envs.maths.reference import reference
 from palaver.envs.writing.arxiv.reference import reference as arxiv
 from palaver.registry import spec
 from palaver.trainers.rollout.episodes import text_env
+from palaver.utils.config import recipes
 
 FROZEN = {
     "arxiv-random-v2": "b6f3de9830bdead8",
@@ -39,11 +40,14 @@ STRANGERS = "arxiv-magrpo-4068be635be9"  # with the hash of what the recipe says
 def test_what_a_version_measures_never_changes():
     """A scenario that differs from what its name stood for needs another version, not another line here."""
     folder = resources.files("palaver.benchmarks.scenarios")
-    found = {name: hashlib.sha256(folder.joinpath(f"{name}.yaml").read_bytes()).hexdigest()[:16] for name in shipped()}
+    found = {
+        name: hashlib.sha256(folder.joinpath(f"{name}.yaml").read_bytes()).hexdigest()[:16]
+        for name in recipes("scenario")
+    }
     assert found == FROZEN
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", sorted(recipes("scenario")))
 def test_shipped_scenarios_fit_their_environment(name):
     found = load(name)
     seats = spec(found.env).agents
@@ -115,16 +119,18 @@ WHOLE = "about: x\nenv: echo-v0\nfocal: [[a1]]\npartner: {policy: random}\n"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: [", "not YAML"),
-        ("- 1", "not a mapping"),
+        ("a: [", "mine-v1.yaml: while parsing"),
+        ("- 1", "is a mapping"),
         (WHOLE + "wrong: 1", "wrong"),
         (WHOLE.replace("[[a1]]", "[]"), "focal"),
         (WHOLE.replace("random", "'run:runs/x'"), "fingerprints of its weights"),
     ],
 )
-def test_what_does_not_fit_is_one_line(text, says):
+def test_what_does_not_fit_is_one_line(text, says, tmp_path):
+    path = tmp_path / "mine-v1.yaml"
+    path.write_text(text)
     with pytest.raises(ConfigError, match=says) as found:
-        parse(text, "mine-v1")
+        load(str(path))
     assert "\n" not in str(found.value)
 
 
@@ -133,11 +139,12 @@ def test_a_scenario_of_ones_own(tmp_path):
     path.write_text(WHOLE)
     result, _ = measure(play.setting(load(str(path)), "scripted:reference", ModelOptions()))
     assert result.scenario == "mine-v1"
-    with pytest.raises(ConfigError, match="name: String should match pattern"):
-        parse(WHOLE, "Mine")
+    other = path.rename(tmp_path / "Mine.yaml")
+    with pytest.raises(ConfigError, match="name: string should match pattern"):
+        load(str(other))
     with pytest.raises(ConfigError, match=r"there is no scenario 'arxiv-stranger-v2'. Did you mean 'arxiv-strangers"):
         load("arxiv-stranger-v2")
-    with pytest.raises(ConfigError, match="cannot read the scenario"):
+    with pytest.raises(ConfigError, match="there is no scenario file"):
         load(str(tmp_path / "none-v1.yaml"))
 
 

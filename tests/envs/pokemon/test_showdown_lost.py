@@ -109,7 +109,7 @@ def test_no_node(monkeypatch, fresh_node, tmp_path):
     monkeypatch.setattr(node.shutil, "which", lambda _: None)
     monkeypatch.setattr(node.util, "find_spec", lambda _: None)
     monkeypatch.delenv(node.VARIABLE, raising=False)
-    with pytest.raises(ShowdownError, match=r"pip install 'palaver\[node\]'.*palaver showdown install$") as raised:
+    with pytest.raises(ShowdownError, match=r"pip install 'palaver\[node\]'.*palaver pokemon install$") as raised:
         node.find()
     assert isinstance(raised.value, PalaverError)
     assert "\n" not in str(raised.value)
@@ -136,7 +136,7 @@ def test_no_package(monkeypatch, fresh_node, tmp_path):
     new.chmod(0o755)
     monkeypatch.setenv(node.VARIABLE, str(new))
     monkeypatch.setenv("PALAVER_CACHE", str(tmp_path))
-    with pytest.raises(ShowdownError, match=r"is not installed in .*; run: palaver showdown install$"):
+    with pytest.raises(ShowdownError, match=r"is not installed in .*; run: palaver pokemon install$"):
         BattlePool()
 
 

@@ -1,4 +1,4 @@
-"""`palaver rescore`: stored episodes with the rewards of the current environment."""
+"""`palaver results rescore`: stored episodes with the rewards of the current environment."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.text import Text
 
 from palaver.cli.commands.evaluate import save
 from palaver.cli.output import console, count, facts, note, say
-from palaver.cli.values import keywords, merged
 from palaver.core import ConfigError
+from palaver.utils.config import merged, parse_overrides
 
 if TYPE_CHECKING:
     from palaver.benchmarks.evaluation.rescore import RescoreResult
@@ -22,13 +22,13 @@ HELP = """Score stored episodes again, with other rewards.
 
 [bold]Examples[/bold]
 
-[cyan]palaver rescore rows/arxiv-v0--reference.json --set "length=[32,64]"[/cyan]
+[cyan]palaver results rescore rows/arxiv-v0--reference.json "length=[32,64]"[/cyan]
 
-[cyan]palaver rescore runs/FOLDER/episodes/eval-000130.jsonl --set gated=false[/cyan]
+[cyan]palaver results rescore runs/FOLDER/episodes/eval-000130.jsonl gated=false[/cyan]
 
-[cyan]palaver rescore rows/echo-v0--random.jsonl.gz --row again[/cyan]  [dim]# a new row that names the old one[/dim]
+[cyan]palaver results rescore rows/echo-v0--random.jsonl.gz --row again[/cyan]  [dim]# a new row, naming the old[/dim]
 
-The keywords are those of the row next to the episodes, or of their run, overridden by --set.
+The keywords are those of the row next to the episodes, or of their run, overridden by KEY=VALUE.
 """
 
 
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 def rescore(
     episodes: Annotated[Path, typer.Argument(help="A row, or a JSON-lines file of episodes, packed or not.")],
     changes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A keyword of the environment; repeatable.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Keywords of the environment; values are YAML.")
     ] = None,
     env: Annotated[str, typer.Option(help="The environment.", show_default="the one that the episodes name")] = "",
     workers: Annotated[int, typer.Option(min=1, help="Threads that step environments.")] = 1,
@@ -58,8 +58,8 @@ def rescore(
     if row is not None and source.row is None:
         raise ConfigError("--row needs episodes with a row in the same folder; for others use --out")
     if source.keywords is None:
-        note("there is neither a row nor a run with the keywords of these episodes: defaults and --set are used")
-    wanted = merged(source.keywords or {}, keywords(changes or []))
+        note("there is neither a row nor a run with the keywords of these episodes: defaults and KEY=VALUE are used")
+    wanted = merged(source.keywords or {}, parse_overrides(changes or []))
     result, played = scoring.rescore(source, wanted, workers)
     if out is not None:
         save(played, out)

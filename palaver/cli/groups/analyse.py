@@ -1,4 +1,4 @@
-"""`palaver credit`: how well a run's advantages predict the effect of single messages."""
+"""`palaver results analyse`: how well a run's advantages predict the effect of single messages."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ HELP = """Measure credit fidelity and inter-agent influence of a run.
 
 [bold]Examples[/bold]
 
-[cyan]palaver credit runs/FOLDER[/cyan]
+[cyan]palaver results analyse runs/FOLDER[/cyan]
 
-[cyan]palaver credit runs/FOLDER --contexts 64 --replays 16 --json[/cyan]
+[cyan]palaver results analyse runs/FOLDER --contexts 64 --replays 16 --json[/cyan]
 
 Single messages of the run's own rollouts are replayed with fresh texts of the other agents and fresh continuations.
 """
@@ -28,10 +28,10 @@ Single messages of the run's own rollouts are replayed with fresh texts of the o
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("credit", help=HELP)(credit)
+    app.command("analyse", help=HELP)(analyse)
 
 
-def credit(
+def analyse(
     run: Annotated[Path, typer.Argument(help="The folder of a run, with a checkpoint.")],
     tasks: Annotated[int, typer.Option(min=1, help="Tasks rolled out as in a training step.")] = 4,
     contexts: Annotated[int, typer.Option(min=1, help="Contexts whose messages are replayed.")] = 16,

@@ -1,22 +1,20 @@
-"""`palaver train lab`: every algorithm in every matrix game, and the table of returns."""
+"""`palaver experiment matrix-games`: every algorithm in every matrix game, and the table of returns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from palaver.benchmarks.experiments.matrix_games.recipe import FILE, NAME, is_lab
-from palaver.cli import folders, recipes
-from palaver.cli.output import console, count, errors, print_error, say
-from palaver.cli.values import check_pairs
-from palaver.core import CheckpointError
+from palaver.cli import folders, options, recipes
+from palaver.cli.output import console, count, errors, print_error, resumable, say
+from palaver.cli.requirements import need_plots
 from palaver.text import one_line
 from palaver.utils.progress import progress_columns
 
@@ -25,38 +23,48 @@ if TYPE_CHECKING:
     from palaver.benchmarks.experiments.matrix_games.results import AlgorithmScore, Lab, MatrixGameResult
     from palaver.benchmarks.experiments.matrix_games.study import PendingRuns
 
+NAME = "lab"  # of the shipped recipe and of its section
+HELP = """Train every algorithm in every matrix game, and print the table of returns.
+
+[bold]Examples[/bold]
+
+[cyan]palaver experiment matrix-games[/cyan]  [dim]# ten seeds each, about an hour[/dim]
+
+[cyan]palaver experiment matrix-games lab.games=[xor,climbing] lab.algorithms=[magrpo,qmix] lab.seeds=3[/cyan]
+
+[cyan]palaver experiment matrix-games runs/FOLDER[/cyan]  [dim]# resume an interrupted one[/dim]
+
+docs/lab.md has the measured table.
+"""
 GOOD, HALF = 0.95, 0.5  # shares of the optimum from which a return is shown in green, in yellow
 
 
-def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
-    """Return the laboratory in the arguments of `palaver train`; None for an ordinary run."""
-    return folders.named(recipe, items, resume, is_lab)
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("matrix-games", help=HELP)(matrix_games)
 
 
-def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, explain: bool, dry_run: bool) -> None:
-    """Execute `palaver train` for a laboratory.
-
-    Raises:
-        ConfigError, TaskError: see `palaver.benchmarks.experiments.matrix_games.plan.load`.
-        CheckpointError: there is no laboratory to resume.
-        typer.Exit: 1 if a cell failed, 130 if interrupted.
-    """
+def matrix_games(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="`lab`, a YAML file, or a folder to resume.")] = NAME,
+    items: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides; lab.games=[xor] chooses games.")
+    ] = None,
+    out: options.Out = None,
+    dry_run: options.DryRun = False,
+    explain: options.Explain = False,
+) -> None:
+    """Train every algorithm in every matrix game."""
     from palaver.benchmarks.experiments.matrix_games.plan import load
 
-    pairs = [item for item in items if "=" in item]
-    check_pairs(pairs if resume else items)
-    if resume and not Path(recipe).is_dir():
-        recipe = str(out or _newest(recipe))
-    plan = load(recipe, pairs)
-    folder = Path(recipe) if Path(recipe).is_dir() else out or Path(plan.out or folders.fresh(Path(recipe).stem))
+    recipe, overrides = folders.split_recipe(recipe, items, NAME)
+    plan = load(recipe, overrides)
     if explain:
         _explain(plan)
         return
-    from palaver.cli.requirements import need_plots
-
     need_plots()
     from palaver.benchmarks.experiments.matrix_games.study import prepare
 
+    folder = folders.experiment(recipe, out, plan.out)
     work = prepare(plan, folder)
     _announce(work)
     if dry_run:
@@ -70,20 +78,8 @@ def _train(work: PendingRuns) -> Lab:
     from palaver.utils.provenance import provenance
 
     errors.print(Text.assemble("laboratory ", (str(work.folder), "bold")), soft_wrap=True)
-    try:
-        with _bar(work) as report:
-            return study(work, provenance(), report)
-    except KeyboardInterrupt as stop:
-        print_error(f"interrupted; resume with: palaver train --resume {work.folder}")
-        raise typer.Exit(130) from stop
-
-
-def _newest(recipe: str) -> Path:
-    stem = Path(recipe).stem
-    folder = folders.latest(stem, FILE)
-    if folder is None:
-        raise CheckpointError(f"there is no laboratory {stem!r} in {str(folders.RUNS)!r}; name its folder")
-    return folder
+    with resumable(f"palaver experiment matrix-games {work.folder}"), _bar(work) as report:
+        return study(work, provenance(), report)
 
 
 def _explain(plan: MatrixGamesPlan) -> None:
