@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 
 from palaver.core import CheckpointError, ConfigError, Sampling, stable_seed, usable_cores
 from palaver.envs.pokemon.players import advice
@@ -26,6 +25,7 @@ from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.trajectories.index import TrajectoryEntry
 from palaver.trainers.trajectories.reader import Reader
+from palaver.utils.config import validated
 
 RECORD = "record"  # folder of the decisions, within that of the games
 
@@ -208,15 +208,10 @@ def cloning_config(spec: Curriculum, stage: Stage, seed: int) -> BCConfig:
     }
     taken = sorted(set(settings) & set(stage.options))
     if taken:
-        raise ConfigError(f"options.{taken[0]}: a stage or the curriculum has a key of its own for it")
-    try:
-        return BCConfig.model_validate({**stage.options, **settings})
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
         raise ConfigError(
-            f"options.{key} of a stage: {first['msg'].lower()}, got {first.get('input')!r:.80}"
-        ) from error
+            f"stages.{stage.name}.options.{taken[0]}: a stage or the curriculum has a key of its own for it"
+        )
+    return validated(BCConfig, {**stage.options, **settings}, f"stages.{stage.name}.options.")
 
 
 def read(source: BattleData) -> Reader:
