@@ -1,11 +1,16 @@
-"""Policies by name. Imports torch only when a model is requested."""
+"""Policies by name: how names are written, and the policies that they name.
+
+Imports torch only when a model is requested.
+"""
 
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
@@ -16,6 +21,80 @@ _TORCH = ("torch", "transformers")
 PLAIN: Mapping[str, Callable[[], Policy]] = MappingProxyType(
     {"random": RandomPolicy, "echo": EchoPolicy, "human": HumanPolicy}
 )
+FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "run": "run:FOLDER",
+        "recipe": "recipe:NAME+key=value",
+        "net": "net:FOLDER or net:FOLDER@TEMPERATURE",
+        "text": "text:FOLDER_OR_MODEL or text:FOLDER_OR_MODEL@TEMPERATURE",
+        "scripted": "scripted:NAME or scripted:module:function",
+        "openai": "openai:MODEL or openai:MODEL@URL",
+        "hf": "hf:NAME or hf:FOLDER",
+    }
+)
+BATCHED = ("net", "text")  # kinds of players of matches that decide for many games at once
+_HEAT = re.compile(r"(.+)@(\d{1,4}(?:\.\d{1,6})?)")
+
+
+class PolicyName(NamedTuple):
+    """A policy's name in its parts.
+
+    Attributes:
+        kind: one of `FORMS`, `tiny`, one of `PLAIN`; "" of other names, as of a model or an environment's own player.
+        source: what the name says after its kind, without a temperature.
+        temperature: of `net:` and `text:`; 0 if there is none.
+    """
+
+    kind: str
+    source: str
+    temperature: float = 0.0
+
+
+def parse_policy(name: str) -> PolicyName:
+    """Parse the name of a policy.
+
+    Raises:
+        PolicyError: it is empty.
+
+    >>> tuple(parse_policy("net:runs/student@0.5")), tuple(parse_policy("net:runs/a@b"))
+    (('net', 'runs/student', 0.5), ('net', 'runs/a@b', 0.0))
+    """
+    if name in PLAIN or name == "tiny":
+        return PolicyName(name, "")
+    kind, colon, source = name.partition(":")
+    if not colon or kind not in FORMS:
+        kind, source = "", name
+    source = source.strip()
+    if not source:
+        raise PolicyError(f"the policy name {name!r} is empty; give it as {FORMS[kind or 'hf']}")
+    match = _HEAT.fullmatch(source) if kind in BATCHED else None
+    return PolicyName(kind, match[1], float(match[2])) if match else PolicyName(kind, source)
+
+
+def parse_team_names(text: str, agents: Sequence[str]) -> dict[str, str]:
+    """Agent -> name of its policy, from `NAME` for all agents or `agent=NAME,agent=NAME`.
+
+    A run or a recipe is a team, so its name is that of all agents.
+
+    Raises:
+        PolicyError: an unknown agent, or an agent without a policy.
+    """
+    parts = [entry.strip() for entry in text.split(",")]
+    head, equals, _ = parts[0].partition("=")
+    if parse_policy(text).kind in ("run", "recipe") or (len(parts) == 1 and not (equals and head.isidentifier())):
+        return dict.fromkeys(agents, text.strip())
+    named = {}
+    for entry in parts:
+        agent, equals, name = entry.partition("=")
+        if not equals or not name:
+            raise PolicyError(f"write a team as AGENT=POLICY,AGENT=POLICY or one policy for all; got {entry!r}")
+        if agent not in agents:
+            raise PolicyError(f"there is no agent {agent!r} in this environment.{did_you_mean(agent, agents)}")
+        named[agent] = name
+    empty = [agent for agent in agents if agent not in named]
+    if empty:
+        raise PolicyError(f"the team has no policy for the agent {empty[0]!r}; add {empty[0]}=POLICY")
+    return {agent: named[agent] for agent in agents}
 
 
 def make_policy(
@@ -37,11 +116,12 @@ def make_policy(
     Raises:
         PolicyError: it does not exist or cannot be loaded.
     """
-    if name in PLAIN:
-        return PLAIN[name]()
-    if name.startswith("scripted:"):
-        return _scripted(name.removeprefix("scripted:"), scripted)
-    if name.startswith("openai:"):
+    policy = parse_policy(name)
+    if policy.kind in PLAIN:
+        return PLAIN[policy.kind]()
+    if policy.kind == "scripted":
+        return _scripted(policy.source, scripted)
+    if policy.kind == "openai":
         return _remote(name)
     return _model(model_source(name, demonstrations, options.from_scratch), options, name)
 
@@ -59,12 +139,10 @@ def model_source(name: str, demonstrations: str = "", from_scratch: bool = False
     Raises:
         PolicyError: there is no tiny model for these demonstrations, or the name is empty.
     """
-    if name == "tiny":
+    policy = parse_policy(name)
+    if policy.kind == "tiny":
         return str(_tiny(demonstrations, from_scratch))
-    source = name.removeprefix("hf:").strip()
-    if not source:
-        raise PolicyError(f"the policy name {name!r} is empty; give a model as hf:NAME or hf:FOLDER")
-    return source
+    return policy.source if policy.kind == "hf" else name.strip()
 
 
 def _scripted(name: str, known: Mapping[str, str]) -> Policy:
@@ -84,9 +162,9 @@ def _tiny(demonstrations: str, from_scratch: bool) -> Path:
             "the tiny model has learned no texts for this environment; name a model as hf:NAME or hf:FOLDER"
         )
     _need("tiny", _TORCH, "train")
-    tiny = importlib.import_module("palaver.agents.tiny")
-    folder: Path = tiny.ensure(demonstrations, from_scratch=from_scratch)
-    return folder
+    from palaver.agents.tiny import build
+
+    return build.ensure(demonstrations, from_scratch=from_scratch)
 
 
 def _model(source: str, options: ModelOptions, name: str) -> Policy:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 LIMIT = 20_000
 
@@ -29,6 +33,16 @@ def clean(text: object, limit: int = LIMIT) -> str:
 def one_line(text: object, limit: int = 200) -> str:
     """Return `clean` text with runs of white space folded to one space."""
     return " ".join(clean(text, limit).split())
+
+
+def first_fault(error: ValidationError, whole: str = "") -> str:
+    """Location and message of the first validation error, in one line.
+
+    `whole` stands for the location of the whole.
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    location = ".".join(map(str, first["loc"])) or whole
+    return one_line(f"{location}: {first['msg']}" if location else first["msg"])
 
 
 def _visible(match: re.Match[str]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -107,14 +108,7 @@ def _read(folder: Path) -> NetConfig:
             raise CheckpointError(
                 f"the net in {str(folder)!r} is of version {version!r:.20}, this program's is {VERSION}"
             )
-        layout = data.pop("layout")
-        named_rows = {key: tuple(map(tuple, layout[key])) for key in ("mons", "left", "attacks")}
-        config = NetConfig(
-            size=NetSize(**data.pop("size")),
-            layout=Layout(layout["count"], tuple(layout["shared"]), **named_rows),
-            vocabulary=Vocabulary(tuple(data.pop("vocabulary")["words"])),
-            **data,
-        )
+        config = TypeAdapter(NetConfig).validate_python(data)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
             f"{str(folder / CONFIG_FILE)!r} is not the description of a net: {one_line(error)}"

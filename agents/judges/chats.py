@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from palaver.agents.base.chat import Answer, Chat, Question
+from palaver.agents.make_policy import parse_policy
 from palaver.core import Conversation, PolicyError, load_attribute
 from palaver.scoring import Cost
 
@@ -22,13 +23,13 @@ def make_chat(name: str) -> Chat:
     Raises:
         PolicyError: it does not exist or cannot be loaded.
     """
-    if name.startswith("scripted:"):
-        path = name.removeprefix("scripted:")
-        function = load_attribute(path, "the scripted judge ", PolicyError)
+    policy = parse_policy(name)
+    if policy.kind == "scripted":
+        function = load_attribute(policy.source, "the scripted judge ", PolicyError)
         if not callable(function):
-            raise PolicyError(f"the scripted judge {path!r} is not a function of (conversation, seed)")
+            raise PolicyError(f"the scripted judge {policy.source!r} is not a function of (conversation, seed)")
         return ScriptedChat(function, name)
-    kind = REMOTE if name.startswith("openai:") else LOCAL
+    kind = REMOTE if policy.kind == "openai" else LOCAL
     chat: Chat = load_attribute(kind, f"what answers for {name!r}: ", PolicyError).named(name)
     return chat
 

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from palaver.core import ConfigError
-from palaver.text import one_line
+from palaver.text import first_fault, one_line
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
@@ -137,10 +137,3 @@ def read_data(path: Path, what: str) -> Any:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"cannot read {what} in {str(path)!r}: {one_line(error)}") from error
-
-
-def first_fault(error: ValidationError) -> str:
-    """Location and message of the first validation error, in one line."""
-    first = error.errors(include_url=False)[0]
-    location = ".".join(map(str, first["loc"]))
-    return one_line(f"{location}: {first['msg']}" if location else first["msg"])

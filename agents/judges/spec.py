@@ -14,13 +14,13 @@ from palaver.agents.judges.rubric import (
     DEFAULT_RUBRIC,
     JudgeRubric,
     checked_rubric,
-    first_fault,
     read_data,
     read_rubric,
 )
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import ConfigError, did_you_mean
 from palaver.scoring import RewardPlacement
+from palaver.text import first_fault
 
 SUFFIXES = (".yaml", ".yml", ".json")
 S = TypeVar("S", bound=BaseModel)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.agents.remote.prices import Price, read_prices
 from palaver.core import PolicyError, did_you_mean
+from palaver.text import first_fault
 
 PREFIX = "openai:"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -106,9 +107,7 @@ def read_options(query: str) -> Options:
     try:
         return Options.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        location = ".".join(map(str, first["loc"]))
-        raise PolicyError(f"option {location} of a remote model does not fit: {first['msg']}") from None
+        raise PolicyError(f"an option of a remote model does not fit: {first_fault(error)}") from None
 
 
 def price_of(model: str, options: Options) -> Price:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.core import ConfigError, Conversation
 from palaver.scoring import Cost
-from palaver.text import one_line
+from palaver.text import first_fault, one_line
 
 BYTES_A_TOKEN = 4
 MESSAGE_TOKENS = 16  # more than the chat templates in use put around a message
@@ -53,9 +53,7 @@ def read_prices(path: Path | str) -> dict[str, Price]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"cannot read the prices in {str(path)!r}: {one_line(error)}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        location = ".".join(map(str, first["loc"])) or "a price"
-        raise ConfigError(f"the prices in {str(path)!r} do not fit: {location}: {first['msg']}") from error
+        raise ConfigError(f"the prices in {str(path)!r} do not fit: {first_fault(error, 'a price')}") from error
 
 
 def estimated_tokens(text: str) -> int:

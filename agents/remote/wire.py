@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 from palaver.agents.base.chat import Answer, Question
 from palaver.agents.remote.failures import CallError
 from palaver.agents.remote.prices import Price, estimated_tokens
+from palaver.text import first_fault
 
 
 class _Likely(BaseModel):
@@ -94,9 +95,7 @@ def read(content: bytes) -> Reply:
     try:
         return Reply.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        location = ".".join(map(str, first["loc"])) or "the reply"
-        raise CallError("unparseable", f"{location}: {first['msg']}", again=True, billed=True) from None
+        raise CallError("unparseable", first_fault(error, "the reply"), again=True, billed=True) from None
 
 
 def parse_reply(reply: Reply, question: Question, price: Price) -> Answer:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.agents.remote.prices import estimated_tokens
 from palaver.core import Completion, Message, Request, Sampling, stable_seed
-from palaver.text import one_line
+from palaver.text import first_fault, one_line
 
 MOST_MESSAGES = 10_000
 MOST_ANSWERS = 128
@@ -138,9 +138,8 @@ def parse_body(body: bytes) -> CompletionRequest:
         location = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
             raise RequestRefused(400, f"the field {location:.100} is not served", "unknown_parameter") from None
-        message = f"{location:.100}: {first['msg']}" if location else first["msg"]
         code = "invalid_json" if first["type"] == "json_invalid" else "invalid_value"
-        raise RequestRefused(400, message, code) from None
+        raise RequestRefused(400, first_fault(error), code) from None
 
 
 def response_body(

@@ -19,7 +19,7 @@ from palaver.agents.tiny.gate import PROMPTS, GateCheck, demand, examine
 from palaver.agents.tiny.recipe import Recipe
 from palaver.agents.tiny.tokenizer import train_tokenizer
 from palaver.agents.tiny.training import Demonstration, encode, train
-from palaver.core import Conversation, PolicyError, load_attribute, stable_seed
+from palaver.core import Conversation, PolicyError, cache_folder, load_attribute, stable_seed
 from palaver.text import one_line
 
 RECIPE = Recipe()
@@ -63,7 +63,7 @@ def ensure(
     if not from_scratch and (shipped := SHIPPED / name).is_dir():
         _refuse_damaged(shipped)
         return shipped
-    folder = (cache or store.cache_folder() / "tiny") / name
+    folder = (cache or cache_folder() / "tiny") / name
 
     def build(target: Path) -> None:
         _build(target, generate, demonstrations, recipe, seed, progress)

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from palaver.core import PolicyError, cache_folder
+from palaver.core import PolicyError
 
 MANIFEST = "manifest.json"
-__all__ = ["MANIFEST", "cache_folder", "fingerprint", "is_whole", "publish", "write_manifest", "writing"]
 
 
 def is_whole(folder: Path) -> bool:

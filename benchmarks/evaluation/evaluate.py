@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.make_policy import parse_policy, parse_team_names
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.fingerprint import fingerprint
 from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal, refuse_rivals, seated, silenced
@@ -131,11 +132,11 @@ def as_trained(
     Raises:
         CheckpointError: the run folder does not exist.
     """
-    wanted, team = spec(env).id, resolved(team, note)
-    config = read(team.removeprefix("run:")).config if team.startswith("run:") else None
+    wanted, policy = spec(env).id, parse_policy(resolved(team, note))
+    config = read(policy.source).config if policy.kind == "run" else None
     if config is None or spec(config.env.id).id != wanted:
         return {}, Sampling(), {}
-    seats = _moved(Path(team.removeprefix("run:"))) if config.team.agents and config.team.swap_every else {}
+    seats = _moved(Path(policy.source)) if config.team.agents and config.team.swap_every else {}
     agent_sampling = {seats.get(agent, agent): config.agent(agent).sampling() for agent in config.team.agents}
     return config.env.keywords(config.eval.tasks), config.policy.sampling(), agent_sampling
 
@@ -162,7 +163,6 @@ def measure(
         PolicyError: the team cannot be made.
     """
     env_spec = spec(setting.env)
-    refuse_players_of_the_arena(setting.team, env_spec)
     env = text_env(setting.env, setting.keywords)
     if isinstance(env, RewardWrapper):
         env.ready()
@@ -170,6 +170,7 @@ def measure(
     if not ids:
         raise TaskError(f"there are no tasks to evaluate in {env.source!r}")
     seats = env.possible_agents
+    refuse_players_of_the_arena(parse_team_names(setting.team, seats).values(), env_spec)
     refuse_rivals(env, env_spec, setting.seatings)
 
     def make(names: str) -> dict[str, Policy]:
@@ -278,15 +279,14 @@ def to_row(result: EvaluationOutcome, episodes: list[Episode], label: str, folde
     return row
 
 
-def refuse_players_of_the_arena(team: str, env_spec: Spec) -> None:
+def refuse_players_of_the_arena(names: Iterable[str], env_spec: Spec) -> None:
     """Refuse arena-only players: battle nets, and players that need the environment itself.
 
     Raises:
-        ConfigError: the team names one.
+        ConfigError: one of the names is of such a player.
     """
-    names = [entry.rpartition("=")[2].strip() for entry in team.split(",")]
     for name in names:
-        if name.startswith("net:") or name in env_spec.players:
+        if parse_policy(name).kind == "net" or name in env_spec.players:
             raise ConfigError(
                 f"{name!r} reads the environment and not a conversation, so it plays in the arena alone: "
                 f"palaver arena {env_spec.id} --players {name},OTHER"

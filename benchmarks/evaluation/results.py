@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError
 
 from palaver.core import FORMAT, ConfigError, Episode, refuse_format
 from palaver.scoring import Cost
+from palaver.text import first_fault
 from palaver.utils.config import Section
 from palaver.utils.run_folder import replace_bytes, replace_text
 
@@ -207,9 +208,7 @@ def parse(record: object, where: str) -> EvaluationResult:
     try:
         return EvaluationResult.model_validate(record)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the row"
-        raise ConfigError(f"{where}: {field}: {first['msg'].lower()}") from error
+        raise ConfigError(f"{where}: {first_fault(error, 'the row').lower()}") from error
 
 
 def row_of_record(record: Mapping[str, Any]) -> EvaluationResult:

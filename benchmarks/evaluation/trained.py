@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from palaver.agents.make_policy import parse_policy
 from palaver.benchmarks.reports.run_folder import read
 from palaver.core import PolicyError, cache_folder
 from palaver.trainers.config.loading import load
 from palaver.trainers.run.files import CONFIG
 from palaver.utils.provenance import provenance
 
-MADE = "recipe:"
 Note = Callable[[str], None]
 
 
@@ -23,7 +23,8 @@ def resolved(team: str, note: Note) -> str:
     Raises:
         PalaverError: see `ensure`.
     """
-    return f"run:{ensure(team.removeprefix(MADE), note)}" if team.startswith(MADE) else team
+    policy = parse_policy(team)
+    return f"run:{ensure(policy.source, note)}" if policy.kind == "recipe" else team
 
 
 def home(made_by: str) -> Path:

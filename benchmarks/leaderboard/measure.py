@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from palaver.agents.make_policy import parse_policy
 from palaver.benchmarks.comparison.tuned import refuse
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.evaluate import measure, to_row
-from palaver.benchmarks.evaluation.trained import MADE
 from palaver.benchmarks.leaderboard.board import BoardEntry, Kind
 from palaver.core import ConfigError, did_you_mean
 from palaver.trainers.config.loading import load
@@ -46,11 +46,12 @@ def measure_all(entries: Sequence[BoardEntry], work: Path, note: Note, only: Col
 
 def _measure(entry: BoardEntry, kind: Kind, work: Path, note: Note) -> None:
     team = entry.rows[kind]
-    if team.startswith(MADE):
-        recipe, *overrides = team.removeprefix(MADE).split("+")
+    policy = parse_policy(team)
+    recipe, *overrides = policy.source.split("+")
+    if policy.kind == "recipe":
         refuse(load(recipe, overrides), team)
     result, episodes = measure(entry.setting(kind), note)
-    if team.startswith(MADE):  # again, now that the tasks are known
+    if policy.kind == "recipe":  # again, now that the tasks are known
         refuse(load(recipe, overrides), team, [episode.task for episode in episodes])
     to_row(result, episodes, kind, work)
 

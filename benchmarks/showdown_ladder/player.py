@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.agents.make_policy import make_policy
+from palaver.agents.make_policy import make_policy, parse_policy
 from palaver.core import ConfigError, Message, PolicyError, Request, Sampling, stable_seed
 from palaver.envs.pokemon import rules, vector
 from palaver.envs.pokemon.players.registry import HEURISTICS
 from palaver.envs.pokemon.showdown import BattlePool, Side, SideView, dex
-from palaver.trainers.matches.batched_players import NET, split
 
 # (battle, the side's information, its text form, turn) -> an action in free text
 Decide = Callable[[str, SideView, str, int], str]
@@ -48,7 +47,7 @@ def decider(
         return follow
     if name in ("oracle@1", "search@1"):
         raise PolicyError(f"{name} tries its actions in copies of the battle, and there are none of one on a server")
-    if name.startswith(NET):
+    if parse_policy(name).kind == "net":
         return _net(name, format, pool, seed)
     policy, how, counter = make_policy(name, options=options or ModelOptions()), sampling or Sampling(), [0]
 
@@ -64,7 +63,7 @@ def _net(name: str, format: str, pool: BattlePool, seed: int) -> Decide:
     """Make a battle net, with the same inputs as in the arena."""
     from palaver.agents.battle_net.player import GameState, NetPlayer, TurnFeatures
 
-    _, folder, heat = split(name)
+    _, folder, heat = parse_policy(name)
     player, about = NetPlayer.load(folder, heat), pool.request([["format", format]])[0]
     facts = dex.load(about["gen"])
     games: dict[str, tuple[GameState, vector.FeatureHistory]] = {}

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import choice, truth, whole_number
-from palaver.envs.workflows.graph import MOST_STAGES, Shows, Workflow, WorkflowStage, complaint, declared, is_file
+from palaver.envs.workflows.graph import MOST_STAGES, Shows, Workflow, WorkflowStage, declared, is_file
+from palaver.text import first_fault
 
 MOST_AGENTS = 64
 MOST_ROUNDS = 16
@@ -270,4 +271,4 @@ def workflow(source: str | Path | Mapping[str, Any] | Workflow, options: Mapping
     try:
         return BUILT_IN[name](**given)
     except ValidationError as error:
-        raise ConfigError(f"the workflow {name}: {complaint(error)}") from error
+        raise ConfigError(f"the workflow {name}: {first_fault(error)}") from error

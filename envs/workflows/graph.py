@@ -26,7 +26,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from palaver.core import ConfigError
-from palaver.text import one_line
+from palaver.text import first_fault, one_line
 
 Kind = Literal["answer", "talk", "verdict", "choice"]
 MOST_STAGES = 64
@@ -176,15 +176,8 @@ def is_file(source: object) -> bool:
     return isinstance(source, Path) or (isinstance(source, str) and source.endswith(_SUFFIXES))
 
 
-def complaint(error: ValidationError) -> str:
-    """The first thing that is wrong with declared data, in one line, the place in front."""
-    first = error.errors()[0]
-    location = ".".join(map(str, first["loc"]))
-    return f"{location + ': ' if location else ''}{one_line(first['msg'])}"
-
-
 def _checked(data: Mapping[str, Any], what: str) -> Workflow:
     try:
         return Workflow.model_validate(dict(data))
     except ValidationError as error:
-        raise ConfigError(f"{what}: {complaint(error)}") from error
+        raise ConfigError(f"{what}: {first_fault(error)}") from error

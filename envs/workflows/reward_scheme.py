@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.core import ConfigError
 from palaver.envs.workflows import reward, shaping
-from palaver.envs.workflows.graph import Kind, WorkflowStage, complaint
+from palaver.envs.workflows.graph import Kind, WorkflowStage
 from palaver.envs.workflows.reward import When, Who
 from palaver.envs.workflows.shaping import Earlier
+from palaver.text import first_fault
 
 Parts = dict[str, float]
 
@@ -77,7 +78,9 @@ def parse_reward_scheme(given: Mapping[str, Any] | RewardScheme | None) -> Rewar
     try:
         scheme = RewardScheme.model_validate(dict(given or {}))
     except (ValidationError, TypeError, ValueError) as error:
-        reason = complaint(error) if isinstance(error, ValidationError) else "give settings by name, as {'who': 'mean'}"
+        reason = (
+            first_fault(error) if isinstance(error, ValidationError) else "give settings by name, as {'who': 'mean'}"
+        )
         raise ConfigError(f"reward_scheme: {reason}") from error
     if not all(math.isfinite(weight) for weight in scheme.alpha):
         raise ConfigError(f"reward_scheme: alpha must be four finite numbers, got {scheme.alpha}")

@@ -150,7 +150,7 @@ def test_the_key_of_a_config_reaches_the_model(monkeypatch, tmp_path):
         asked.append(from_scratch)
         return tmp_path
 
-    monkeypatch.setattr("palaver.agents.tiny.ensure", ensured)
+    monkeypatch.setattr("palaver.agents.tiny.build.ensure", ensured)
     for items in ([], ["policy.from_scratch=true"]):
         options = model_options(load("coding-mini-magrpo", items), "cpu")
         model_source("tiny", spec("coding-mini-v0").demonstrations, options.from_scratch)

@@ -27,7 +27,7 @@ from palaver.agents.tiny.muon import Muon, orthogonal
 from palaver.agents.tiny.recipe import Recipe
 from palaver.agents.tiny.tokenizer import train_tokenizer
 from palaver.agents.tiny.training import encode, new_model, train
-from palaver.core import Message, PolicyError, Request, Sampling
+from palaver.core import Message, PolicyError, Request, Sampling, cache_folder
 from palaver.envs.writing.arxiv import corpus
 from tests.agents import texts
 from tests.closeness import assert_values_close
@@ -315,12 +315,12 @@ assert is_whole(target)
 def test_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("PALAVER_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.cache_folder() == tmp_path / "palaver"
+    assert cache_folder() == tmp_path / "palaver"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/somewhere")
-    assert cache.cache_folder() == Path("/somewhere/.cache/palaver")
+    assert cache_folder() == Path("/somewhere/.cache/palaver")
     monkeypatch.setenv("PALAVER_CACHE", "/elsewhere")
-    assert cache.cache_folder() == Path("/elsewhere")
+    assert cache_folder() == Path("/elsewhere")
 
 
 def test_the_default_cache_is_used(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ import torch
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.tiny import ensure
+from palaver.agents.tiny.build import ensure
 from palaver.benchmarks.experiments.enumeration import AGENTS, EnumerableGame, Tabular, exact, prompt
 from palaver.benchmarks.experiments.estimators import BIASES, estimate, per_outcome, sampled, settings, table
 from palaver.core import Sampling

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from palaver.trainers.curriculum import ablation
-from palaver.trainers.curriculum import arena_backend as workshop
+from palaver.trainers.curriculum import backend as workshop
 from palaver.trainers.curriculum.loading import load
 from palaver.utils.config import values as changed
 from tests.trainers.curriculum.fakes import FakeBackend, values
@@ -27,7 +27,7 @@ def file(tmp_path, monkeypatch):
         made.check = lambda: None
         return made
 
-    monkeypatch.setattr(workshop, "ArenaBackend", backend)
+    monkeypatch.setattr(workshop, "Backend", backend)
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(values()))
     return path

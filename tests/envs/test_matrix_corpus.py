@@ -62,7 +62,7 @@ def test_the_same_seed_gives_the_same_texts(texts):
 @pytest.mark.slow
 def test_the_tiny_model_says_where_and_who_it_is(tmp_path):
     from palaver.agents.make_policy import make_policy
-    from palaver.agents.tiny import ensure
+    from palaver.agents.tiny.build import ensure
 
     folder = ensure("palaver.envs.matrix.corpus:demonstrations", cache=tmp_path, progress=False)
     policy = make_policy(f"hf:{folder}")

@@ -1,4 +1,4 @@
-"""The losses of cloning, one equation each.
+"""The losses of cloning, one equation each, and their sum with its metrics.
 
 B battles of S decisions with A slots; what is unknown is masked. A slot of `MISSING` (-1) gives the policy no gradient,
 padding gives none at all.
@@ -11,6 +11,9 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from palaver.trainers.behaviour_cloning.config import BCConfig
+from palaver.trainers.behaviour_cloning.students import StudentOutputs
 
 ILLEGAL = -1e9  # finite, so that a row without a legal slot (padding) has a finite gradient
 
@@ -146,3 +149,66 @@ def value_loss(values: Tensor, target: Tensor, real: Tensor, span: float) -> Ten
         hot = two_hot(symlog(target), values.shape[-1], span)
         losses = -(hot * values.float().log_softmax(-1)).sum(-1)
     return (losses * real).sum() / real.sum().clamp_min(1)
+
+
+def judge(outputs: StudentOutputs, config: BCConfig, span: float) -> tuple[Tensor, dict[str, float]]:
+    """The loss, policy + value_coef value - entropy_coef entropy, and its parts.
+
+    Returns:
+        the loss, and: `nll` and `accuracy` (share of decisions whose best-scored slot was played, or where a coach
+        was asked is its best) of all known decisions, `kept` (share of them that the weights leave above 0), `weight`
+        (their mean), `advantage` (the mean of return less value), `value_loss`, `entropy`, `decisions`; sums are means
+        over decisions. What a coach has advised counts instead of what was played, and with weight 1.
+    """
+    logp = log_policy(outputs.scores, outputs.mask)
+    asked = outputs.advice.sum(-1) > 0
+    known = ((outputs.slot >= 0) | asked) & outputs.real
+    best = torch.where(asked, outputs.advice.argmax(-1), outputs.slot)
+    learnt = torch.where(asked, advised(logp, outputs.advice), taken(logp, outputs.slot))
+    weight, value_metrics = torch.ones_like(learnt), {}
+    value = learnt.new_zeros(())
+    if outputs.values is not None:
+        reward, discount = _reward_and_discount(outputs, config)
+        target = returns(reward, outputs.real, discount)
+        predicted = expected(outputs.values.detach(), span)
+        led = target if config.trace == 1 else traced(reward, predicted, outputs.real, discount, config.trace)
+        advantage = led - predicted
+        weight = weights(config.loss, advantage, config.beta, *config.clip).masked_fill(asked, 1.0)
+        value = value_loss(outputs.values, target, outputs.real, span)
+        value_metrics = {"value_loss": value, "advantage": _mean(advantage, known)}
+    spread = _mean(entropy(logp, outputs.mask), known)
+    loss = policy_loss(learnt, weight, known) + config.value_coef * value - config.entropy * spread
+    right = (logp.detach().argmax(-1) == best).float()
+    metrics = {
+        "loss": loss,
+        "nll": -_mean(learnt, known),
+        "accuracy": _mean(right, known),
+        "weight": _mean(weight, known),
+        "kept": _mean((weight > 0).float(), known),
+        "entropy": spread,
+        "decisions": known.sum(),
+        **value_metrics,
+    }
+    return loss, {name: float(metric.detach()) for name, metric in metrics.items()}
+
+
+def faulty(outputs: StudentOutputs) -> list[int]:
+    """The battles of the batch whose scores or values are not finite."""
+    parts = [outputs.scores] + ([] if outputs.values is None else [outputs.values])
+    bad = torch.stack([~tensor.isfinite().flatten(1).all(1) for tensor in parts]).any(0)
+    return [int(n) for n in bad.nonzero()[:, 0]]
+
+
+def _reward_and_discount(outputs: StudentOutputs, config: BCConfig) -> tuple[Tensor, float]:
+    """Rewards (B, S) and discount of the value head's target.
+
+    The battle's result is a reward at its end.
+    """
+    if config.value == "return":
+        return outputs.reward, config.discount
+    last = outputs.real & ~F.pad(outputs.real[:, 1:], (0, 1))
+    return last * outputs.result[:, None], 1.0
+
+
+def _mean(numbers: Tensor, known: Tensor) -> Tensor:
+    return (numbers * known).sum() / known.sum().clamp_min(1)

@@ -1,6 +1,7 @@
 """Students of behaviour cloning: a battle net here, a causal LM in `text_student.py`.
 
-A student makes batches of a mixture and scores the legal actions of each decision. Loop and losses are shared.
+A student makes batches of a mixture and scores the legal actions of each decision. Loop and losses are shared. Its
+attribute `version` counts updates, and `span` is as in `palaver.agents.battle_net.files.NetConfig`.
 """
 
 from __future__ import annotations
@@ -8,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from palaver.agents.battle_net import files
 from palaver.agents.battle_net.net import BattleNet, order
 from palaver.agents.battle_net.shape import size
 from palaver.core import ConfigError, stable_seed
 from palaver.trainers.behaviour_cloning.config import BCConfig
-from palaver.trainers.behaviour_cloning.feature_dropout import feature_dropout
 from palaver.trainers.behaviour_cloning.mixture import Mixture
 from palaver.trainers.behaviour_cloning.world import layout, vocabulary
 from palaver.trainers.trajectories.loader import TrajectoryBatch, batches
@@ -42,37 +41,6 @@ class StudentOutputs:
     result: Tensor
     real: Tensor
     advice: Tensor
-
-
-class Student(Protocol):
-    """Interface of a student for the training loop; `version` counts updates."""
-
-    version: int
-    span: float  # see `palaver.agents.battle_net.files.NetConfig`
-
-    @property
-    def module(self) -> nn.Module:
-        """Module with the trained weights."""
-        ...
-
-    def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[Any]:
-        """Of one epoch, the first `skip` left out."""
-        ...
-
-    def score(self, batch: Any, config: BCConfig, step: int) -> StudentOutputs:
-        """Metrics of one of its batches.
-
-        Random draws depend on seed and step only; step 0 evaluates, and nothing is hidden.
-        """
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Write what `net:FOLDER` or `text:FOLDER` loads."""
-        ...
-
-    def load(self, folder: Path) -> None:
-        """Take the weights that `save` wrote."""
-        ...
 
 
 class NetStudent:
@@ -107,12 +75,15 @@ class NetStudent:
         return cls(plan, net.to(device))
 
     def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[TrajectoryBatch]:
-        """Padded trajectories."""
+        """Padded trajectories of one epoch, the first `skip` batches left out."""
         ids, weights = self.plan.vocabulary.ids, mixture.weights
         return batches(mixture, ids, config.decisions, config.seed, epoch, weights, skip)
 
     def score(self, batch: TrajectoryBatch, config: BCConfig, step: int) -> StudentOutputs:
-        """Whole battles, each decision from all before it."""
+        """Score whole battles, each decision from all before it.
+
+        Random draws depend on seed and step only; step 0 evaluates, and nothing is hidden.
+        """
         device = next(self.module.parameters()).device
         words, places = batch.words, None
         if config.hide and step:
@@ -135,3 +106,27 @@ class NetStudent:
             CheckpointError: there is no sound net.
         """
         self.module.load_state_dict(files.load(folder)[1].state_dict())
+
+
+def feature_dropout(words: Tensor, share: float, max_share: float, seed: int) -> Tensor:
+    """Some words of some battles become `unknown` (id 0).
+
+    As in Grigsby et al., Human-Level Competitive Pokémon via Scalable Offline RL with Transformers (2025): a battle is
+    chosen with probability `share`, and each of its words hidden with one probability drawn from U(0, max_share).
+
+    Args:
+        words: (B, S, W) ids; stay as they are.
+        share: of battles.
+        max_share: of words.
+        seed: decides all.
+
+    Raises:
+        ConfigError: a share outside 0 to 1.
+    """
+    if not 0 <= share <= 1 or not 0 <= max_share <= 1:
+        raise ConfigError(f"shares of hidden words lie between 0 and 1, got {share} and {max_share}")
+    draw = torch.Generator().manual_seed(seed)
+    B = words.shape[0]
+    chance = torch.rand(B, generator=draw) * max_share * (torch.rand(B, generator=draw) < share)
+    hidden = torch.rand(words.shape, generator=draw) < chance[:, None, None]
+    return words.masked_fill(hidden, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,7 @@ from palaver.trainers.behaviour_cloning.students import StudentOutputs
 from palaver.trainers.trajectories.loader import plan
 from palaver.trainers.trajectories.record import MISSING, Decision
 
-
-@dataclass(frozen=True)
-class TextDecision:
-    """A decision as text."""
-
-    decision: Decision
-    result: float
+TextDecision = tuple[Decision, float]  # with the result of its battle
 
 
 class TextStudent:
@@ -61,22 +54,22 @@ class TextStudent:
         lengths = [entry.decisions for entry in mixture.entries]
         for chosen in plan(lengths, config.decisions, config.seed, epoch, mixture.weights)[skip:]:
             battles = [mixture[n] for n in chosen]
-            entries = [TextDecision(item, battle.result) for battle in battles for item in battle.decisions]
-            if not all(item.decision.text for item in entries):
+            decisions = [(decision, battle.result) for battle in battles for decision in battle.decisions]
+            if not all(decision.text for decision, _ in decisions):
                 raise ConfigError(
                     "a language model learns from texts; record the battles with tournament.record_text=true"
                 )
-            yield entries
+            yield decisions
 
     def score(self, batch: Sequence[TextDecision], config: BCConfig, step: int) -> StudentOutputs:  # noqa: ARG002 - nothing is drawn
         """Each decision for itself: B of them, S = 1, A the most legal actions that one has."""
-        prompts = [prompt_ids(self._render, entry.decision.text) for entry in batch]
-        legal = [entry.decision.legal for entry in batch]
+        prompts = [prompt_ids(self._render, decision.text) for decision, _ in batch]
+        legal = [decision.legal for decision, _ in batch]
         scores, mask = choice_scores(self.module, self.tokenizer, prompts, legal)
-        played = [_played_index(entry.decision) for entry in batch]
+        played = [_played_index(decision) for decision, _ in batch]
         device = scores.device
-        reward = torch.tensor([entry.decision.reward for entry in batch], device=device)
-        result = torch.tensor([entry.result for entry in batch], device=device)
+        reward = torch.tensor([decision.reward for decision, _ in batch], device=device)
+        result = torch.tensor([result for _, result in batch], device=device)
         slot = torch.tensor(played, device=device)
         real = torch.ones(len(batch), 1, dtype=torch.bool, device=device)
         no_advice = torch.zeros_like(scores[:, None], dtype=torch.float32)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import yaml
@@ -25,14 +25,17 @@ import yaml
 from palaver.agents.battle_net import files
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning.config import BCConfig
+from palaver.trainers.behaviour_cloning.losses import faulty, judge
 from palaver.trainers.behaviour_cloning.mixture import Mixture, Source
-from palaver.trainers.behaviour_cloning.report import faulty, judge
-from palaver.trainers.behaviour_cloning.students import NetStudent, Student
+from palaver.trainers.behaviour_cloning.students import NetStudent
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import RunLogger
 from palaver.trainers.trajectories.loader import plan
 from palaver.utils.run_folder import DiskErrorContext, locked, publish_folder, replace_text
+
+if TYPE_CHECKING:  # transformers are loaded for a text student only
+    from palaver.trainers.behaviour_cloning.text_student import TextStudent
 
 SETTINGS, NET, STUDENT = "cloning.yaml", "net", "student"
 FLOOR = 0.1  # of the learning rate, at the end of the cosine
@@ -94,7 +97,13 @@ def _clone(
 
 class _Run:
     def __init__(
-        self, config: BCConfig, folder: Path, learnt: Mixture, aside: Mixture | None, student: Student, report: Report
+        self,
+        config: BCConfig,
+        folder: Path,
+        learnt: Mixture,
+        aside: Mixture | None,
+        student: NetStudent | TextStudent,
+        report: Report,
     ) -> None:
         self.config, self.folder, self.student, self.report = config, folder, student, report
         self.learnt, self.aside = learnt, aside
@@ -192,7 +201,8 @@ class _Run:
     def _look(self, aside: Mixture) -> dict[str, float]:
         self.student.module.eval()
         sums: dict[str, float] = defaultdict(float)
-        for batch in self.student.batches(aside, self.config, 0):
+        batches: Iterator[Any] = self.student.batches(aside, self.config, 0)
+        for batch in batches:
             with self._arithmetic():
                 outputs = self.student.score(batch, self.config, 0)
             for name, value in _weighed(judge(outputs, self.config, self.student.span)[1]).items():
@@ -212,7 +222,7 @@ class _Run:
         )
 
 
-def _student(config: BCConfig, format: str, start: Path | None) -> Student:
+def _student(config: BCConfig, format: str, start: Path | None) -> NetStudent | TextStudent:
     if config.model:
         from palaver.agents.llm.model.load import pick_device
         from palaver.trainers.behaviour_cloning.text_student import TextStudent

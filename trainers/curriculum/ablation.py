@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
+from pydantic import TypeAdapter
 
 from palaver.core import CheckpointError, ConfigError
 from palaver.text import one_line
-from palaver.trainers.curriculum import battles, records
+from palaver.trainers.curriculum import battles
 from palaver.trainers.curriculum.backend import Backend
 from palaver.trainers.curriculum.config import Curriculum
 from palaver.trainers.curriculum.loading import load as curriculum
 from palaver.trainers.curriculum.loading import parse
-from palaver.trainers.curriculum.records import BATTLES, RATING, PlayerRating
 from palaver.trainers.curriculum.run import CurriculumProgress, run, table
-from palaver.trainers.curriculum.state import State
+from palaver.trainers.curriculum.state import BATTLES, RATING, PlayerRating, StageAttempt, State, places
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.matches.standings import Standings
 from palaver.utils.config import merge
@@ -39,7 +39,7 @@ class Variant:
     battles: int
     decisions: int
     steps: int
-    places: tuple[PlayerRating, ...] = ()
+    places: tuple[PlayerRating, ...]
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Ablation:
         counts = [variant.decisions for variant in self.variants]
         return max(counts) / max(1, min(counts)) - 1
 
-    def save(self, folder: Path) -> Path:
-        """Write `ablation.json` and return its path."""
+    def save(self, folder: Path) -> None:
+        """Write `ablation.json`."""
         values = {
             "key": self.key,
             "spread": self.spread,
@@ -65,9 +65,7 @@ class Ablation:
             "folders": [_variant_folder(self.key, variant.value) for variant in self.variants],
             "arena": self.standings.to_dict(),
         }
-        path = folder / RESULTS
-        replace_text(path, json.dumps(values, indent=1) + "\n")
-        return path
+        replace_text(folder / RESULTS, json.dumps(values, indent=1) + "\n")
 
 
 def load(folder: Path) -> Ablation:
@@ -79,10 +77,7 @@ def load(folder: Path) -> Ablation:
     path = folder / RESULTS
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        variants = tuple(
-            Variant(**{**entry, "places": tuple(PlayerRating(**rating) for rating in entry["places"])})
-            for entry in values["variants"]
-        )
+        variants = TypeAdapter(tuple[Variant, ...]).validate_python(values["variants"])
         spec = curriculum(str(folder / values["folders"][0]))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise CheckpointError(f"{str(path)!r} holds no ablation: {one_line(error)}") from error
@@ -145,28 +140,27 @@ def ablate(
                 spec, folder / _variant_folder(key, value), backend, progress, store=folder / BATTLES, rated=False
             )
         first = next(iter(variants.values()))
-        named = {_label(key, value): backend.player(state.folder / _last(state).net) for value, state in states.items()}
+        named = {_label(key, value): state.player(_last(state)).player for value, state in states.items()}
         order = battles.field(first.ratings, named, first.seed)
         progress.phase("all variants: ratings")
         games = backend.play(order, folder / RATING, False, progress.tick)
         standings = table(games, order.players, first)
-        places = records.places(standings)
-        ablation = Ablation(
-            key, tuple(_played_variant(key, value, state, places) for value, state in states.items()), standings
-        )
+        rated = places(standings)
+        played = tuple(_played_variant(key, value, state, rated) for value, state in states.items())
+        ablation = Ablation(key, played, standings)
         ablation.save(folder)
         return ablation
 
 
-def _last(state: State) -> records.StageAttempt:
+def _last(state: State) -> StageAttempt:
     return state.promoted[state.spec.stages[-1].name]
 
 
-def _played_variant(key: str, value: str, state: State, places: Sequence[PlayerRating]) -> Variant:
+def _played_variant(key: str, value: str, state: State, rated: Sequence[PlayerRating]) -> Variant:
     played, decisions, steps = (
-        sum(getattr(v, name) for v in state.verdicts) for name in ("played", "decisions", "steps")
+        sum(getattr(verdict, name) for verdict in state.verdicts) for name in ("played", "decisions", "steps")
     )
-    mine = tuple(rating for rating in places if rating.player == _label(key, value))
+    mine = tuple(rating for rating in rated if rating.player == _label(key, value))
     return Variant(value, _last(state).student, played, decisions, steps, mine)
 
 

@@ -120,14 +120,13 @@ def order(stage: Stage, players: Mapping[str, StagePlayer], seed: int) -> Battle
         known |= {first: players[one].player, second: players[two].player}
         marks |= {first: players[one].mark, second: players[two].mark}
         games += [GameSpec(teams, first, second, match, swapped) for swapped in (False, True)]
-    return BattleOrder(known, tuple(games), seed, marks, _advice(stage, players))
+    advice = Advice(players[COACH].player, _labels(players[STUDENT]), stage.advice) if stage.advice else None
+    return BattleOrder(known, tuple(games), seed, marks, advice)
 
 
-def _advice(stage: Stage, players: Mapping[str, StagePlayer]) -> Advice | None:
-    if not stage.advice:
-        return None
-    label = players[STUDENT].label
-    return Advice(players[COACH].player, (label, label + MIRROR), stage.advice)
+def _labels(player: StagePlayer) -> tuple[str, str]:
+    """Labels of a player on both sides of a battle."""
+    return player.label, player.label + MIRROR
 
 
 def field(ratings: Ratings, students: Mapping[str, str], seed: int) -> BattleOrder:
@@ -155,10 +154,7 @@ def field(ratings: Ratings, students: Mapping[str, str], seed: int) -> BattleOrd
 
 def imitated_labels(stage: Stage, players: Mapping[str, StagePlayer]) -> tuple[str, ...]:
     """Labels of the players whose decisions are imitated; empty for all."""
-    if stage.learn != COACH:
-        return ()
-    label = players[COACH].label
-    return label, label + MIRROR
+    return _labels(players[COACH]) if stage.learn == COACH else ()
 
 
 def teachers(stage: Stage, players: Mapping[str, StagePlayer]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,12 +12,12 @@ from statistics import fmean, median
 
 from palaver.core import TaskError, usable_cores
 from palaver.trainers.curriculum import battles
-from palaver.trainers.curriculum.backend import Backend, BattleData, TrainingJob
+from palaver.trainers.curriculum.backend import Backend, BattleData, TrainingJob, no_report
 from palaver.trainers.curriculum.battles import MIRROR, BattleOrder
 from palaver.trainers.curriculum.config import COACH, STUDENT, Curriculum, Stage
 from palaver.trainers.matches.config import GameSpec
 from palaver.trainers.matches.recording import Advice
-from palaver.trainers.matches.results import GameResult
+from palaver.trainers.matches.results import GameResult, PlayerStats
 from palaver.utils.tables import Table
 
 STUDENT_LABEL = "a-student"
@@ -46,11 +47,9 @@ class Forecast:
 
     def playing(self, pairs: Mapping[tuple[str, str], float], jobs: int) -> float:
         """Estimated seconds of the given number of battles of each pairing."""
-        ms = {pair: self.overhead + self.decisions * sum(self._ms(name) for name in pair) for pair in pairs}
+        student = self.ms[STUDENT_LABEL]  # stands for all players that were not measured
+        ms = {pair: self.overhead + self.decisions * sum(self.ms.get(n, student) for n in pair) for pair in pairs}
         return sum(ms[pair] * count for pair, count in pairs.items()) / 1000 / jobs
-
-    def _ms(self, name: str) -> float:
-        return self.ms.get(name, self.ms[STUDENT_LABEL])
 
 
 def rehearse(spec: Curriculum, backend: Backend) -> Forecast:
@@ -72,27 +71,23 @@ def rehearse(spec: Curriculum, backend: Backend) -> Forecast:
         mirror = {spec.ratings.anchor + MIRROR: spec.ratings.anchor}
         others = {name: name for name in players}
         games = _matches(spec, mirror, teams, WARM) + _matches(spec, others, teams, MATCHES)
-        done = backend.play(_order(spec, mirror | others, games), folder / "games", True, _quiet)
+        done = backend.play(_order(spec, mirror | others, games), folder / "games", True, no_report)
         played = [game for game in done if game.game.first in (others or mirror)]
         if not played:
             raise TaskError("no battle of the rehearsal could be played to its end")
         sources = (BattleData(folder / "games", 1.0),)
-        job = TrainingJob(sources, sources, None, spec.size, 1, first.loss, 0, spec.device, first.options)
+        job = TrainingJob(first.model_copy(update={"epochs": 1}), sources, sources, None, 0)
         began = time.perf_counter()
-        learnt = backend.train(job, folder / "student", _quiet)
+        learnt = backend.train(job, folder / "student", no_report)
         pace = learnt.decisions / max(learnt.seconds or time.perf_counter() - began, 1e-9)
-        student = {STUDENT_LABEL: backend.player(learnt.net)}
+        student = {STUDENT_LABEL: f"net:{learnt.net}"}
         alone = _order(spec, student, _matches(spec, student, teams, WARM))
-        played += backend.play(alone, folder / "more", False, _quiet)
+        played += backend.play(alone, folder / "more", False, no_report)
         advised: dict[str, Sequence[GameResult]] = {}
         for n, coach in enumerate(dict.fromkeys(stage.coach for stage in spec.stages if stage.advice)):
             order = replace(alone, advice=Advice(coach, (STUDENT_LABEL,), 1.0))
-            advised[coach] = backend.play(order, folder / f"advice-{n}", True, _quiet)
+            advised[coach] = backend.play(order, folder / f"advice-{n}", True, no_report)
     return measured(played, advised, pace, learnt.decisions / learnt.steps)
-
-
-def _quiet(_text: str, _total: int) -> None:
-    return
 
 
 def _matches(spec: Curriculum, players: Iterable[str], teams: str, count: int) -> tuple[GameSpec, ...]:
@@ -120,22 +115,20 @@ def measured(
         pace: decisions a second that a training sees.
         batch: decisions of a step.
     """
-    shares = [
-        (label, share)
-        for game in played
-        for label, share in zip((game.game.first, game.game.second), game.did, strict=True)
-    ]
-    ms = {
-        name: median(share.ms / max(1, share.decisions) for label, share in shares if label == name)
-        for name in {label for label, _ in shares}
-    }
+    shares: dict[str, list[PlayerStats]] = defaultdict(list)
+    for game in played:
+        shares[game.game.first].append(game.did[0])
+        shares[game.game.second].append(game.did[1])
+    ms = {name: median(share.ms / max(1, share.decisions) for share in own) for name, own in shares.items()}
     overhead = median(map(_overhead, played))
     asking = {
         coach: median(max(0.0, _overhead(game) - overhead) / max(1, game.did[0].decisions) for game in games)
         for coach, games in advised.items()
         if games
     }
-    return Forecast(fmean(share.decisions for _, share in shares), ms, overhead, asking, pace, batch)
+    return Forecast(
+        fmean(share.decisions for own in shares.values() for share in own), ms, overhead, asking, pace, batch
+    )
 
 
 def _overhead(played: GameResult) -> float:
@@ -196,11 +189,11 @@ def _seconds(
     pairs = list(stage.weighted())
     shares = battles.shares([weight for _, weight in pairs], [0.0] * len(pairs))
     known = {COACH: stage.coach, STUDENT: STUDENT_LABEL}
-    wanted: dict[tuple[str, str], float] = {}
+    wanted: dict[tuple[str, str], float] = defaultdict(float)
     advice = 0.0
     for ((one, two), _), share in zip(pairs, shares, strict=True):
         names = known.get(one, one), known.get(two, two)
-        wanted[names] = wanted.get(names, 0.0) + share * stage.battles
+        wanted[names] += share * stage.battles
         advice += stage.advice * share * stage.battles * names.count(STUDENT_LABEL)
     asking = advice * forecast.decisions * forecast.asking.get(stage.coach, 0.0) / 1000 / jobs
     decisions = 2 * stage.battles * forecast.decisions * stage.epochs

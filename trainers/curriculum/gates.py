@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,9 +10,9 @@ from scipy import stats
 
 from palaver.core import ConfigError
 from palaver.trainers.curriculum.config import Gate, Guard
-from palaver.trainers.curriculum.records import GateCondition
+from palaver.trainers.curriculum.state import GateCondition
 from palaver.trainers.matches.results import GameResult
-from palaver.trainers.matches.standings import PairTable, Standings
+from palaver.trainers.matches.standings import PairTable, Standings, scores_by_match
 from palaver.utils.stats.effects import LEVEL
 
 
@@ -29,19 +28,14 @@ def passes(gate: Gate, standings: Standings, student: str, labels: Mapping[str, 
         student: its label.
         labels: player labels of `previous` and of the names of stages.
     """
-    sets = gate.teams or (standings.tables[0].teamset,)
+    tables = {table.teamset: table for table in standings.tables}
     checks = []
-    for table in (_table(standings, name) for name in sets):
+    for teamset in gate.teams or (standings.tables[0].teamset,):
+        if (table := tables.get(teamset)) is None:
+            raise ConfigError(f"no game was played on the team set {teamset!r}")
         checks += [_score(gate, table, student, labels.get(name, name), least) for name, least in gate.score.items()]
         checks += [_above(gate, table, student, labels.get(name, name), by) for name, by in gate.above.items()]
     return checks
-
-
-def _table(standings: Standings, teamset: str) -> PairTable:
-    for table in standings.tables:
-        if table.teamset == teamset:
-            return table
-    raise ConfigError(f"no game was played on the team set {teamset!r}")
 
 
 def _score(gate: Gate, table: PairTable, student: str, opponent: str, least: float) -> GateCondition:
@@ -71,7 +65,8 @@ def guard_condition(
     Both have played the same matches, so the drop is the mean of the differences by match, over both sides and the
     opponents, with Student's interval for paired samples (Student, The probable error of a mean, 1908).
     """
-    one, two = (_by_match(games, guard.teams, name, opponents) for name in (before, student))
+    on_set = [played for played in games if played.game.teamset == guard.teams]
+    one, two = (_scores(on_set, name, opponents) for name in (before, student))
     both = sorted(set(one) & set(two))
     if not both:
         raise ConfigError(f"no match of {before} and {student} on the team set {guard.teams!r} counts")
@@ -81,15 +76,9 @@ def guard_condition(
     return GateCondition(asks, drop, low, high, drop <= guard.drop)
 
 
-def _by_match(games: Sequence[GameResult], teamset: str, player: str, opponents: Sequence[str]) -> dict[int, float]:
-    scores: dict[int, list[float]] = defaultdict(list)
-    for played in games:
-        first, second = played.game.first, played.game.second
-        if played.game.teamset == teamset and player in (first, second):
-            opponent = second if first == player else first
-            if opponent in opponents:
-                scores[played.game.match].append(played.score if first == player else 1 - played.score)
-    return {match: float(np.mean(results)) for match, results in scores.items()}
+def _scores(games: Sequence[GameResult], player: str, opponents: Sequence[str]) -> dict[int, float]:
+    players = {player, *opponents}
+    return scores_by_match([played for played in games if {played.game.first, played.game.second} <= players], player)
 
 
 def paired(differences: Sequence[float]) -> tuple[float, float | None]:

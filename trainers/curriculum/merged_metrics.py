@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.trainers.curriculum.config import Curriculum
-from palaver.trainers.curriculum.records import NET, StageAttempt, attempt_folder
+from palaver.trainers.curriculum.state import NET, StageAttempt, attempt_folder
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import flatten, read_metrics, wandb_run
 from palaver.utils.run_folder import replace_text

@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palaver.core import ConfigError, TaskError
-from palaver.trainers.curriculum import battles, gates, records
+from palaver.trainers.curriculum import battles, gates
 from palaver.trainers.curriculum import state as states
-from palaver.trainers.curriculum.backend import Backend, BattleData, Tick, TrainingResult
+from palaver.trainers.curriculum.backend import Backend, Tick, no_report
 from palaver.trainers.curriculum.battles import BattleOrder
 from palaver.trainers.curriculum.config import PREVIOUS, Curriculum, Stage
 from palaver.trainers.curriculum.loading import FILE, load
 from palaver.trainers.curriculum.merged_metrics import MergedMetrics
-from palaver.trainers.curriculum.records import (
+from palaver.trainers.curriculum.state import (
     BATTLES,
     NET,
     RATING,
+    STAGES,
     GateCondition,
     StageAttempt,
+    State,
     attempt_folder,
     label,
 )
-from palaver.trainers.curriculum.state import State
 from palaver.trainers.matches.results import GameResult
 from palaver.trainers.matches.standings import Standings, standings
 from palaver.utils.config import dump
@@ -38,10 +40,6 @@ PLAYED = "played.txt"  # battles of an attempt, once all have been tried
 FREE = ("jobs", "parallel", "wandb", "project")  # keys that change no result
 
 
-def _nothing(*_: object) -> None:
-    return
-
-
 @dataclass(frozen=True)
 class CurriculumProgress:
     """Progress callbacks: start of a phase, its progress and total, and every verdict.
@@ -49,9 +47,9 @@ class CurriculumProgress:
     A verdict comes with the state after it.
     """
 
-    phase: Callable[[str], None] = _nothing
-    tick: Tick = _nothing
-    verdict: Callable[[StageAttempt, State], None] = _nothing
+    phase: Callable[[str], None] = no_report
+    tick: Tick = no_report
+    verdict: Callable[[StageAttempt, State], None] = no_report
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,6 @@ class CurriculumRun:
     backend: Backend
     progress: CurriculumProgress
     rated: bool
-    named: dict[str, str] = field(default_factory=dict)
-
-    def know(self, verdict: StageAttempt) -> None:
-        """Register the verdict's student as a player of the arena."""
-        self.named[verdict.student] = self.backend.player(self.state.folder / verdict.net)
 
 
 def run(
@@ -96,27 +89,15 @@ def run(
     with locked(folder):
         settle(spec, folder)
         replace_text(folder / FILE, dump(spec))
-        work = CurriculumRun(
-            states.read(spec, folder, store or folder / BATTLES), backend, progress or CurriculumProgress(), rated
-        )
-        return _go(work)
-
-
-def _go(work: CurriculumRun) -> State:
-    state = work.state
-    for verdict in state.verdicts:
-        work.know(verdict)
-    curve = MergedMetrics(state.folder, state.spec)
-    try:
-        curve.write(state.verdicts)
-        while coming := state.next():
-            verdict = _attempt(work, *coming, curve)
-            work.know(verdict)
-            state.ended(verdict)
+        state = states.read(spec, folder, store or folder / BATTLES)
+        work = CurriculumRun(state, backend, progress or CurriculumProgress(), rated)
+        with closing(MergedMetrics(folder, spec)) as curve:
             curve.write(state.verdicts)
-            work.progress.verdict(verdict, state)
-    finally:
-        curve.close()
+            while coming := state.next():
+                verdict = _attempt(work, *coming, curve)
+                state.ended(verdict)
+                curve.write(state.verdicts)
+                work.progress.verdict(verdict, state)
     return state
 
 
@@ -130,7 +111,7 @@ def settle(spec: Curriculum, folder: Path) -> None:
         old = load(str(folder))
         mine, theirs = (curriculum.model_dump(exclude={*FREE, "stages"}) for curriculum in (spec, old))
         differs = [key for key, value in mine.items() if theirs[key] != value]
-        begun = [stage for stage in old.stages if (folder / records.STAGES / stage.name).is_dir()]
+        begun = [stage for stage in old.stages if (folder / STAGES / stage.name).is_dir()]
         differs += [f"stages.{a.name}" for n, a in enumerate(begun) if n >= len(spec.stages) or spec.stages[n] != a]
         if differs:
             raise ConfigError(
@@ -143,34 +124,43 @@ def _attempt(work: CurriculumRun, stage: Stage, attempt: int, curve: MergedMetri
     state = work.state
     folder = attempt_folder(state.folder, stage.name, attempt)
     folder.mkdir(parents=True, exist_ok=True)
-    players = state.players(stage, work.named)
-    order = states.order(state, stage, attempt, work.named)
+    players, order, parent = state.players(stage), state.order(stage, attempt), state.parent(stage)
     began = time.perf_counter()
     work.progress.phase(f"{label(stage.name, attempt)}: battles")
     played = _played(work, order, folder, stage.name)
     playing = time.perf_counter() - began
-    labels = battles.imitated_labels(stage, players)
-    source = BattleData(state.store / order.key, 1.0, frozenset(labels) or None, stage.learn == "winners")
-    work.progress.phase(f"{label(stage.name, attempt)}: learning")
-    parent = state.parent(stage)
-    learnt = work.backend.train(state.job(stage, attempt, source, played), folder / NET, work.progress.tick)
-    curve.write(state.verdicts, (stage.name, attempt))
     verdict = StageAttempt(
-        stage.name,
-        attempt,
-        label(stage.name, attempt),
-        str(learnt.net.relative_to(state.folder)),
-        learnt.digest,
-        parent.student if parent else "",
-        battles.teachers(stage, players),
-        order.key,
-        labels,
-        stage.learn == "winners",
-        played,
-        learnt.steps,
-        learnt.decisions,
+        stage=stage.name,
+        attempt=attempt,
+        student=label(stage.name, attempt),
+        net="",
+        digest="",
+        parent=parent.student if parent else "",
+        taught_by=battles.teachers(stage, players),
+        battles=order.key,
+        shown=battles.imitated_labels(stage, players),
+        winners=stage.learn == "winners",
+        played=played,
+        steps=0,
+        decisions=0,
+        places=(),
+        checks=(),
+        passed=True,
+        seconds=(0.0, 0.0, 0.0),
     )
-    verdict = _rate(work, stage, verdict, learnt, playing)
+    work.progress.phase(f"{verdict.student}: learning")
+    learnt = work.backend.train(state.job(stage, verdict), folder / NET, work.progress.tick)
+    curve.write(state.verdicts, (stage.name, attempt))
+    verdict = replace(
+        verdict,
+        net=str(learnt.net.relative_to(state.folder)),
+        digest=learnt.digest,
+        steps=learnt.steps,
+        decisions=learnt.decisions,
+        seconds=(round(playing, 3), round(learnt.seconds, 3), 0.0),
+    )
+    if work.rated:
+        verdict = _rate(work, stage, verdict)
     verdict.save(folder)
     return verdict
 
@@ -191,31 +181,21 @@ def _played(work: CurriculumRun, order: BattleOrder, folder: Path, stage: str) -
     return int(count_path.read_text(encoding="utf-8"))
 
 
-def _rate(
-    work: CurriculumRun, stage: Stage, verdict: StageAttempt, learnt: TrainingResult, playing: float
-) -> StageAttempt:
-    """Return the verdict with ratings and checks, if they are enabled."""
-    spent = (_round(playing), _round(learnt.seconds))
-    if not work.rated:
-        return replace(verdict, seconds=(*spent, 0.0))
+def _rate(work: CurriculumRun, stage: Stage, verdict: StageAttempt) -> StageAttempt:
+    """Return the verdict with ratings and checks."""
     state, began = work.state, time.perf_counter()
-    named = work.named | {verdict.student: work.backend.player(learnt.net)}
-    order = state.rating(verdict.student, named)
+    order = state.rating(verdict)
     work.progress.phase(f"{verdict.student}: ratings")
     games = work.backend.play(order, state.folder / RATING, False, work.progress.tick)
     standings = table(games, order.players, state.spec)
     checks = check(state, stage, verdict.student, standings, games)
     return replace(
         verdict,
-        places=records.places(standings),
+        places=states.places(standings),
         checks=tuple(checks),
         passed=all(condition.passed for condition in checks),
-        seconds=(*spent, _round(time.perf_counter() - began)),
+        seconds=(*verdict.seconds[:2], round(time.perf_counter() - began, 3)),
     )
-
-
-def _round(seconds: float) -> float:
-    return round(seconds, 3)
 
 
 def table(games: Sequence[GameResult], players: Iterable[str], spec: Curriculum) -> Standings:

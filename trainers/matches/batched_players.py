@@ -1,26 +1,25 @@
 """Players that decide for all games in one call: battle nets, and models that score actions.
 
 `net:FOLDER` and `text:FOLDER_OR_MODEL` take the best; `net:FOLDER@0.5` draws at that temperature.
+`begin` returns a player's state of one game, `decide` an action for each game.
 """
 
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.make_policy import parse_policy
 from palaver.core import PolicyError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
 
 if TYPE_CHECKING:
     from palaver.agents.battle_net.player import GameState, NetPlayer
-
-NET, TEXT = "net:", "text:"
 
 
 @dataclass(frozen=True)
@@ -32,75 +31,18 @@ class PendingDecision:
     info: Mapping[str, Any]
 
 
-class BatchedPlayer(Protocol):
-    """A player of many games at once."""
-
-    def begin(self, env: TextEnv, agent: str, seed: int) -> Any:
-        """Return the player's state of one game."""
-        ...
-
-    def decide(self, decisions: Sequence[PendingDecision]) -> list[str]:
-        """Return an action for each game."""
-        ...
-
-
-def is_crowd(name: str) -> bool:
-    """Return whether a name is that of a batched player."""
-    return name.startswith((NET, TEXT))
-
-
-def split(name: str) -> tuple[str, str, float]:
-    """Split a name into prefix, folder or model, and temperature.
-
-    Raises:
-        PolicyError: the name is empty after the colon.
-
-    >>> split("net:runs/student@0.5"), split("net:runs/a@b")
-    (('net:', 'runs/student', 0.5), ('net:', 'runs/a@b', 0.0))
-    """
-    prefix, source = name[: name.index(":") + 1], name[name.index(":") + 1 :].strip()
-    match = re.fullmatch(r"(.+)@(\d{1,4}(?:\.\d{1,6})?)", source)
-    source, heat = (match.group(1), float(match.group(2))) if match else (source, 0.0)
-    if not source:
-        raise PolicyError(f"the player {name!r} is empty; give it as {prefix}FOLDER or {prefix}FOLDER@TEMPERATURE")
-    return prefix, source, heat
-
-
-def check(name: str) -> None:
-    """Refuse a name whose files are missing, without loading it.
-
-    Raises:
-        PolicyError, CheckpointError: there is nothing of this name.
-    """
-    prefix, source, _ = split(name)
-    if prefix == NET:
-        from palaver.agents.battle_net.files import locate
-
-        locate(source)
-
-
-def identity(name: str) -> str:
-    """Identity of a player: its name, with the hash of the weights of a net."""
-    prefix, source, _ = split(name)
-    if prefix != NET:
-        return name
-    from palaver.agents.battle_net.files import identity
-
-    return f"{name}#{identity(source)}"
-
-
-def load(name: str, options: ModelOptions) -> BatchedPlayer:
+def load(name: str, options: ModelOptions) -> Nets | Texts:
     """Load a batched player.
 
     Raises:
         PolicyError, CheckpointError: it cannot be loaded.
     """
-    prefix, source, heat = split(name)
-    if prefix == NET:
+    policy = parse_policy(name)
+    if policy.kind == "net":
         from palaver.agents.battle_net.player import NetPlayer
 
-        return Nets(name, NetPlayer.load(source, heat))
-    return Texts(name, source, heat, options)
+        return Nets(name, NetPlayer.load(policy.source, policy.temperature))
+    return Texts(name, policy.source, policy.temperature, options)
 
 
 @dataclass

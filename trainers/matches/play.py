@@ -47,7 +47,7 @@ class _PlayerState:
         player: the player.
         policy: the policy of its agent.
         choose: the function of a player that the environment provides.
-        game_state: the result of `BatchedPlayer.begin`.
+        game_state: the result of `begin` of a batched player.
         history: the conversation up to the last answer; empty without a policy.
         unread: observations since the last answer.
         decisions: number of decisions.

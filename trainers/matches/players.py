@@ -8,19 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from palaver.agents.base.policy import Policy
-from palaver.agents.make_policy import PLAIN
+from palaver.agents.make_policy import BATCHED, PLAIN, parse_policy
 from palaver.core import PolicyError, did_you_mean, load_attribute
 from palaver.envs.base.env import TextEnv
-from palaver.trainers.matches import batched_players as crowds
-from palaver.trainers.matches.batched_players import BatchedPlayer
+from palaver.trainers.matches.batched_players import Nets, Texts, load
 from palaver.trainers.matches.config import TournamentConfig, provided
 from palaver.trainers.rollout.team import parse_team
 from palaver.trainers.run.files import refuse_no_run
 
 Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
 Begin = Callable[[TextEnv, str, int], Choose]  # (environment of the game, agent, seed) -> a player of one game
-
-_READ = ("tiny", "hf:", "run:", "scripted:", "openai:")
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Player:
     label: str
     policies: Mapping[str, Policy] = field(default_factory=dict)
     begin: Begin | None = None
-    batched: BatchedPlayer | None = None
+    batched: Nets | Texts | None = None
 
 
 def load_players(
@@ -60,20 +57,20 @@ def check(setting: TournamentConfig, name: str) -> None:
         PolicyError: it is none of these.
         CheckpointError: there is no such run or net.
     """
-    if crowds.is_crowd(name):
-        crowds.check(name)
-        return
-    known = provided(setting.spec)
-    if name in (*known, *PLAIN) or name.startswith(_READ) or Path(name).is_dir():
-        if name == "human":
-            raise PolicyError("a person cannot play in the arena; use: palaver play")
-        if name.startswith("run:"):
-            refuse_no_run(Path(name.removeprefix("run:")))
-        return
-    hint = did_you_mean(name, [*known, *PLAIN, "tiny"])
-    raise PolicyError(
-        f"there is no player {name!r} in {setting.spec.id}.{hint} A model is given as hf:NAME or openai:MODEL@URL"
-    )
+    policy, known = parse_policy(name), provided(setting.spec)
+    if policy.kind == "human":
+        raise PolicyError("a person cannot play in the arena; use: palaver play")
+    if policy.kind == "net":
+        from palaver.agents.battle_net.files import locate
+
+        locate(policy.source)
+    elif policy.kind == "run":
+        refuse_no_run(Path(policy.source))
+    elif policy.kind == "recipe" or not (policy.kind or name in known or Path(name).is_dir()):
+        hint = did_you_mean(name, [*known, *PLAIN, "tiny"])
+        raise PolicyError(
+            f"there is no player {name!r} in {setting.spec.id}.{hint} A model is given as hf:NAME or openai:MODEL@URL"
+        )
 
 
 def identity(name: str) -> str:
@@ -81,13 +78,16 @@ def identity(name: str) -> str:
 
     Games of a player are counted together only if it is equal.
     """
-    if crowds.is_crowd(name):
-        return crowds.identity(name)
-    if not name.startswith("run:"):
-        return name
-    from palaver.trainers.run import checkpoint
+    policy = parse_policy(name)
+    if policy.kind == "net":
+        from palaver.agents.battle_net import files
 
-    return f"{name}@{checkpoint.newest(Path(name.removeprefix('run:')))[0].name}"
+        return f"{name}#{files.identity(policy.source)}"
+    if policy.kind == "run":
+        from palaver.trainers.run import checkpoint
+
+        return f"{name}@{checkpoint.newest(Path(policy.source))[0].name}"
+    return name
 
 
 def _make(setting: TournamentConfig, name: str, env: TextEnv, note: Callable[[str], None]) -> Player:
@@ -95,8 +95,8 @@ def _make(setting: TournamentConfig, name: str, env: TextEnv, note: Callable[[st
     if name in env_spec.players:
         begin: Begin = load_attribute(env_spec.players[name], "the player ", PolicyError)
         return Player(name, begin=begin)
-    if crowds.is_crowd(name):
-        return Player(name, batched=crowds.load(name, setting.options))
+    if parse_policy(name).kind in BATCHED:
+        return Player(name, batched=load(name, setting.options))
     text = f"scripted:{name}" if name in env_spec.scripted else name
     policies = parse_team(text, env_spec, env.possible_agents, setting.options, env.source, setting.force, note)
     return Player(name, policies=policies)

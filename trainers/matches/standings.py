@@ -249,7 +249,9 @@ def _conduct(name: str, games: Sequence[GameResult], cells: Mapping[tuple[str, s
 def _gaps(seen: Sequence[GameResult], other: Sequence[GameResult], name: str, players: Sequence[str]) -> list[Gap]:
     gaps = []
     for player in players:
-        first_scores, second_scores = _by_match(seen, player), _by_match(other, player)
+        first_scores, second_scores = (
+            np.array(list(scores_by_match(games, player).values())) for games in (seen, other)
+        )
         if not len(first_scores) or not len(second_scores):
             continue
         a, b = float(first_scores.mean()), float(second_scores.mean())
@@ -274,12 +276,12 @@ def welch(first: Array, second: Array, level: float = LEVEL) -> float | None:
     return float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(one + two)
 
 
-def _by_match(games: Sequence[GameResult], player: str) -> Array:
-    """(M,) the mean score of a player in each match, over both sides and all opponents."""
+def scores_by_match(games: Sequence[GameResult], player: str) -> dict[int, float]:
+    """Match -> mean score of a player in it, over both sides and all opponents."""
     scores: dict[int, list[float]] = defaultdict(list)
     for played in games:
         if player == played.game.first:
             scores[played.game.match].append(played.score)
         elif player == played.game.second:
             scores[played.game.match].append(1 - played.score)
-    return np.array([np.mean(match_scores) for match_scores in scores.values()])
+    return {match: float(np.mean(match_scores)) for match, match_scores in scores.items()}

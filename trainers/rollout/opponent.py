@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from palaver.agents.base.policy import Policy
-from palaver.agents.make_policy import PLAIN
+from palaver.agents.make_policy import PLAIN, parse_policy, parse_team_names
 from palaver.core import ConfigError, Episode, Sampling
 from palaver.envs.base.env import TextEnv
 from palaver.registry import spec
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.evaluation import evaluate, only_scored
 from palaver.trainers.rollout.metrics import agent_returns
-from palaver.trainers.rollout.team import model_options, named_seats, parse_team, refuse_tiny
+from palaver.trainers.rollout.team import model_options, parse_team, refuse_tiny
 from palaver.trainers.run.files import CONFIG
 
 
@@ -37,15 +37,16 @@ def refuse_opponent(config: RunConfig, env: TextEnv) -> None:
         raise ConfigError(
             f"eval.opponent is for zero-sum games, and {config.env.id} is none here: leave eval.opponent out"
         )
-    if name.startswith("run:"):
-        folder = Path(name.removeprefix("run:"))
+    whole = parse_policy(name)
+    if whole.kind == "run":
+        folder = Path(whole.source)
         if not (folder / CONFIG).is_file():
             raise ConfigError(f"eval.opponent: there is no run in {str(folder)!r}: it has no {CONFIG}")
         return
-    names = set(named_seats(name, env.possible_agents).values())
-    if "tiny" in names:
+    kinds = {parse_policy(partner).kind for partner in parse_team_names(name, env.possible_agents).values()}
+    if "tiny" in kinds:
         refuse_tiny(env.source, config.policy.force)
-    if all(partner in PLAIN or partner.startswith("scripted:") for partner in names):
+    if kinds <= {*PLAIN, "scripted"}:
         load_opponent(config, env, "cpu")
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import LoraOptions, ModelOptions
-from palaver.agents.make_policy import PLAIN, make_policy, model_source
-from palaver.core import PolicyError, did_you_mean
+from palaver.agents.make_policy import PLAIN, make_policy, model_source, parse_policy, parse_team_names
+from palaver.core import PolicyError
 from palaver.envs.base.tasks import is_generated, is_sample
 from palaver.registry import Spec, spec
 from palaver.trainers.config.loading import parse_file
@@ -90,8 +90,9 @@ def frozen_team(
     for agent in agents:
         if (name := config.team.frozen.get(agent)) is None:
             continue
-        if name.startswith("run:"):  # the run's own policy for this agent
-            team[agent] = load_run(Path(name.removeprefix("run:")), [agent], options, note)[agent]
+        partner = parse_policy(name)
+        if partner.kind == "run":  # the run's own policy for this agent
+            team[agent] = load_run(Path(partner.source), [agent], options, note)[agent]
         else:
             team[agent] = policies[name] = policies.get(name) or _make(name, spec, options)
     return team
@@ -161,9 +162,10 @@ def parse_team(
         CheckpointError: no such run, or one without a valid checkpoint.
         ConfigError: the run's config cannot be read.
     """
-    if text.startswith("run:"):
-        return load_run(Path(text.removeprefix("run:")), agents, options, note)
-    named = named_seats(text, agents)
+    whole = parse_policy(text)
+    if whole.kind == "run":
+        return load_run(Path(whole.source), agents, options, note)
+    named = parse_team_names(text, agents)
     if "tiny" in named.values():
         refuse_tiny(source, force)
     policies: dict[str, Policy] = {}
@@ -249,30 +251,6 @@ def refuse_tiny(source: str, force: bool) -> None:
         )
 
 
-def named_seats(text: str, agents: Sequence[str]) -> dict[str, str]:
-    """Agent -> name of its policy, from `NAME` for all agents or `agent=NAME,agent=NAME`.
-
-    Raises:
-        PolicyError: an unknown agent, or an agent without a policy.
-    """
-    parts = [entry.strip() for entry in text.split(",")]
-    head, equals, _ = parts[0].partition("=")
-    if len(parts) == 1 and not (equals and head.isidentifier()):
-        return dict.fromkeys(agents, parts[0])
-    named = {}
-    for entry in parts:
-        agent, equals, name = entry.partition("=")
-        if not equals or not name:
-            raise PolicyError(f"write a team as AGENT=POLICY,AGENT=POLICY or one policy for all; got {entry!r}")
-        if agent not in agents:
-            raise PolicyError(f"there is no agent {agent!r} in this environment.{did_you_mean(agent, agents)}")
-        named[agent] = name
-    empty = [agent for agent in agents if agent not in named]
-    if empty:
-        raise PolicyError(f"the team has no policy for the agent {empty[0]!r}; add {empty[0]}=POLICY")
-    return {agent: named[agent] for agent in agents}
-
-
 def _make(name: str, spec: Spec, options: ModelOptions) -> Policy:
     return make_policy(name, scripted=spec.scripted, demonstrations=spec.demonstrations, options=options)
 
@@ -286,6 +264,6 @@ def _trainable(name: str, spec: Spec, options: ModelOptions) -> LLMPolicy:
 
 
 def _with_weights(name: str) -> str:
-    if name in PLAIN or name.startswith(("scripted:", "openai:")):
+    if parse_policy(name).kind in (*PLAIN, "scripted", "openai"):
         raise PolicyError(f"{name!r} has no weights to train; set policy.model to `tiny` or to a causal language model")
     return name

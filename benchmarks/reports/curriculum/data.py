@@ -13,9 +13,8 @@ from palaver.trainers.curriculum import state as states
 from palaver.trainers.curriculum.config import Curriculum
 from palaver.trainers.curriculum.loading import FILE, load
 from palaver.trainers.curriculum.merged_metrics import lines
-from palaver.trainers.curriculum.records import BATTLES, RATING, PlayerRating, StageAttempt
 from palaver.trainers.curriculum.run import table
-from palaver.trainers.curriculum.state import State
+from palaver.trainers.curriculum.state import BATTLES, RATING, PlayerRating, StageAttempt, State
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.matches.standings import Standings
 from palaver.utils.run_folder import replace_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaver.benchmarks.arena.tables import cell
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
-from palaver.trainers.curriculum.records import GateCondition, PlayerRating, StageAttempt
+from palaver.trainers.curriculum.state import GateCondition, PlayerRating, StageAttempt
 from palaver.trainers.matches.standings import Gap, PairTable
 from palaver.utils.tables import Table
 

@@ -143,8 +143,8 @@ def _machine() -> Iterator[Finding]:
 
 
 def _caches() -> Iterator[Finding]:
-    if util.find_spec("torch") is not None:  # the tiny model's own module needs it
-        from palaver.agents.tiny.cache import cache_folder
+    if util.find_spec("torch") is not None:  # else there are no models to be cached
+        from palaver.core import cache_folder
 
         folder = cache_folder()
         names = ", ".join(sorted(path.parent.name for path in folder.glob("tiny/*/config.json")))

@@ -64,7 +64,7 @@ def run(
         recipes.list_recipes("curriculum")
         return
     from palaver.trainers.curriculum import run as runner
-    from palaver.trainers.curriculum.arena_backend import ArenaBackend
+    from palaver.trainers.curriculum.backend import Backend
     from palaver.trainers.curriculum.forecast import rehearse as forecast
     from palaver.trainers.curriculum.loading import load
 
@@ -74,7 +74,7 @@ def run(
         return
     need_plots()
     folder = folders.experiment(file, out)
-    backend = ArenaBackend(spec)
+    backend = Backend(spec)
     backend.check()
     fresh = not (folder / "curriculum.yaml").is_file()
     _plan(spec, forecast(spec, backend) if rehearse and (fresh or dry_run) else None)
@@ -99,16 +99,16 @@ def ablate(
     """Run a curriculum with several values of one key, at equal size and compute, without gates."""
     from palaver.benchmarks.reports.curriculum import ablation as sweep
     from palaver.trainers.curriculum import ablation
-    from palaver.trainers.curriculum.arena_backend import ArenaBackend
+    from palaver.trainers.curriculum.backend import Backend
     from palaver.utils.config import values
 
     need_plots()
     key, variants = ablation.plan(values("curriculum", file, pairs or []), vary)
     for spec in variants.values():
-        ArenaBackend(spec).check()
+        Backend(spec).check()
     first = next(iter(variants.values()))
     with resumable("the same command"), _bar(out, "ablation") as progress:
-        result = ablation.ablate(key, variants, out, ArenaBackend(first), progress, note)
+        result = ablation.ablate(key, variants, out, Backend(first), progress, note)
     _show(sweep.report_tables(result))
     for path in sweep.write(result, out):
         say(str(path))
@@ -161,9 +161,8 @@ def _plan(spec: Curriculum, forecast: Forecast | None) -> None:
 @contextmanager
 def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
     """Live bar over the progress of a phase; verdicts are printed above it."""
-    from palaver.trainers.curriculum.records import StageAttempt
     from palaver.trainers.curriculum.run import CurriculumProgress
-    from palaver.trainers.curriculum.state import State
+    from palaver.trainers.curriculum.state import StageAttempt, State
 
     errors.print(Text.assemble(f"{what} ", (str(folder), "bold")), soft_wrap=True)
     with Progress(*progress_columns("{task.description}"), console=errors) as progress:

@@ -9,10 +9,10 @@ import pytest
 from palaver.agents.battle_net import files
 from palaver.agents.battle_net.shape import NetSize
 from palaver.agents.llm.model.load import save_pretrained
+from palaver.agents.make_policy import parse_policy
 from palaver.benchmarks.arena.tournament import check, tournament
 from palaver.core import CheckpointError, PolicyError
 from palaver.trainers.behaviour_cloning.world import layout, vocabulary
-from palaver.trainers.matches import batched_players as crowds
 from palaver.trainers.matches.config import TournamentConfig
 from palaver.trainers.matches.players import identity
 from palaver.trainers.matches.results import GAMES
@@ -67,14 +67,14 @@ def test_models_choose(tmp_path):
 
 
 def test_names(student):
-    assert crowds.split("net:a/b@0.25") == ("net:", "a/b", 0.25)
-    assert crowds.split("text:hf:some/model") == ("text:", "hf:some/model", 0.0)
-    assert crowds.split("net:runs/a@home") == ("net:", "runs/a@home", 0.0)
+    assert parse_policy("net:a/b@0.25") == ("net", "a/b", 0.25)
+    assert parse_policy("text:hf:some/model") == ("text", "hf:some/model", 0.0)
+    assert parse_policy("net:runs/a@home") == ("net", "runs/a@home", 0.0)
     name = identity(f"net:{student}@1")
     assert name.startswith(f"net:{student}@1#")
     assert len(name.rpartition("#")[2]) == 8
     with pytest.raises(PolicyError, match="empty"):
-        crowds.split("net:")
+        parse_policy("net:")
 
 
 def test_what_is_refused(student, tmp_path):

@@ -10,9 +10,8 @@ import torch
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import losses
 from palaver.trainers.behaviour_cloning.config import BCConfig
-from palaver.trainers.behaviour_cloning.feature_dropout import feature_dropout
-from palaver.trainers.behaviour_cloning.report import judge
-from palaver.trainers.behaviour_cloning.students import StudentOutputs
+from palaver.trainers.behaviour_cloning.losses import judge
+from palaver.trainers.behaviour_cloning.students import StudentOutputs, feature_dropout
 
 
 def test_log_policy_of_legal_slots():

@@ -7,6 +7,7 @@ import math
 import os
 import random
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from palaver.core import stable_seed
@@ -62,15 +63,15 @@ class FakeBackend:
         )
 
     def _strength(self, player):
-        if player.startswith("fake:"):
-            return float(json.loads((Path(player.removeprefix("fake:")) / "net.json").read_text())["strength"])
+        if player.startswith("net:"):
+            return float(json.loads((Path(player.removeprefix("net:")) / "net.json").read_text())["strength"])
         return STRENGTH[player.removesuffix(MIRROR)]
 
     def train(self, job, folder, tick):
         self.lessons.append(job)
         folder.mkdir(parents=True, exist_ok=True)
         state = folder / "net.json"
-        start = self._strength(f"fake:{job.start}") if job.start else 0.0
+        start = self._strength(f"net:{job.start}") if job.start else 0.0
         at = json.loads(state.read_text()) if state.is_file() else {"step": 0, "strength": start, "lines": []}
         while at["step"] < STEPS:
             step = at["step"] + 1
@@ -82,8 +83,10 @@ class FakeBackend:
         replace_text(folder / METRICS, "".join(json.dumps(line) + "\n" for line in at["lines"]))
         return TrainingResult(folder, f"digest of {at['strength']}", STEPS, 100 * STEPS, 0.5)
 
-    def player(self, net):
-        return f"fake:{net}"
+
+def timeless(verdicts):
+    """The verdicts without seconds, which alone may differ between repetitions of a run."""
+    return [replace(verdict, seconds=(0.0, 0.0, 0.0)) for verdict in verdicts]
 
 
 def values(**changes):

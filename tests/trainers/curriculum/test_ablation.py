@@ -10,7 +10,7 @@ from palaver.benchmarks.reports.curriculum import ablation as sweep
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.curriculum import ablation
 from palaver.trainers.curriculum.ablation import ablate, plan
-from palaver.trainers.curriculum.records import BATTLES
+from palaver.trainers.curriculum.state import BATTLES
 from tests.trainers.curriculum.fakes import STEPS, FakeBackend, values
 
 

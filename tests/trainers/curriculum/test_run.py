@@ -10,12 +10,12 @@ import pytest
 
 from palaver.core import ConfigError
 from palaver.trainers.curriculum.loading import load, parse
-from palaver.trainers.curriculum.records import BATTLES, RATING, timeless
 from palaver.trainers.curriculum.run import CurriculumProgress, run
+from palaver.trainers.curriculum.state import BATTLES, RATING
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics
-from tests.trainers.curriculum.fakes import STEPS, FakeBackend, values
+from tests.trainers.curriculum.fakes import STEPS, FakeBackend, timeless, values
 
 
 def whole(folder, spec=None, **backend):

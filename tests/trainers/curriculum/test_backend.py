@@ -14,16 +14,15 @@ import pytest
 import yaml
 
 from palaver.core import ConfigError, PalaverError
-from palaver.trainers.curriculum.arena_backend import ArenaBackend, config_of
-from palaver.trainers.curriculum.backend import TrainingJob
+from palaver.trainers.curriculum.backend import Backend, cloning_config, sized
 from palaver.trainers.curriculum.loading import parse
-from palaver.trainers.curriculum.records import BATTLES, RATING, timeless
 from palaver.trainers.curriculum.run import run
-from palaver.trainers.curriculum.subsample import sized
+from palaver.trainers.curriculum.state import BATTLES, RATING
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.trajectories.index import TrajectoryEntry
+from tests.trainers.curriculum.fakes import timeless
 
 SMALL = {"decisions": 256, "checkpoint_every": 1}
 REAL = {
@@ -83,15 +82,18 @@ def test_what_teaches_the_value_alone_is_counted_by_itself():
 
 
 def test_the_settings_of_a_training():
-    def job(**options):
-        return TrainingJob((), (), None, "small", 2, "filter", 2**40, "cpu", options)
+    def config_with(**options):
+        spec = json.loads(json.dumps(REAL)) | {"size": "small"}
+        spec["stages"][0] |= {"loss": "filter", "options": options}
+        parsed = parse(spec)
+        return cloning_config(parsed, parsed.stages[0], 2**40)
 
-    config = config_of(job(lr=0.5))
+    config = config_with(lr=0.5)
     assert (config.size, config.epochs, config.loss, config.lr, config.device) == ("small", 2, "filter", 0.5, "cpu")
-    with pytest.raises(ConfigError, match=r"options\.lrr of a stage: extra inputs"):
-        config_of(job(lrr=0.5))
-    with pytest.raises(ConfigError, match=r"options\.epochs: a stage or the curriculum has a key of its own"):
-        config_of(job(epochs=3))
+    with pytest.raises(ConfigError, match=r"unknown key 'stages\.first\.options\.lrr'. Did you mean 'lr'"):
+        config_with(lrr=0.5)
+    with pytest.raises(ConfigError, match=r"stages\.first\.options\.epochs: a stage or the curriculum has a key"):
+        config_with(epochs=3)
 
 
 @pytest.mark.slow
@@ -100,7 +102,7 @@ def test_the_settings_of_a_training():
     [
         ("teams", {"sampel:train": 1}, "there are no teams at"),
         ("pairs", {"typde@1 v random@1": 1}, "there is no player 'typde@1'"),
-        ("options", {"lrr": 1}, "options.lrr of a stage"),
+        ("options", {"lrr": 1}, "unknown key 'stages.first.options.lrr'"),
         ("mix", {"synthetic": 0.5, "human": ["nowhere"]}, "there are no battles in 'nowhere'"),
     ],
 )
@@ -108,7 +110,7 @@ def test_what_cannot_be_had_is_told_before_any_work(key, value, told):
     wrong = json.loads(json.dumps(REAL))
     wrong["stages"][0][key] = value
     with pytest.raises(PalaverError, match=told):
-        ArenaBackend(parse(wrong)).check()
+        Backend(parse(wrong)).check()
 
 
 CODE = """
@@ -116,9 +118,9 @@ import sys
 from pathlib import Path
 from palaver.trainers.curriculum.loading import load
 from palaver.trainers.curriculum.run import run
-from palaver.trainers.curriculum.arena_backend import ArenaBackend
+from palaver.trainers.curriculum.backend import Backend
 spec = load(sys.argv[1])
-run(spec, Path(sys.argv[2]), ArenaBackend(spec))
+run(spec, Path(sys.argv[2]), Backend(spec))
 """
 
 
@@ -154,7 +156,7 @@ def test_killed_anywhere_it_ends_the_same(tmp_path):
     recipe = tmp_path / "real.yaml"
     recipe.write_text(yaml.safe_dump(REAL))
     spec = parse(REAL)
-    whole = run(spec, tmp_path / "whole", ArenaBackend(spec))
+    whole = run(spec, tmp_path / "whole", Backend(spec))
     folder = tmp_path / "killed"
     for when in (
         _lines(f"{BATTLES}/*/{GAMES}", folder, 2),
@@ -164,7 +166,7 @@ def test_killed_anywhere_it_ends_the_same(tmp_path):
         _lines(f"{RATING}/{GAMES}", folder, 10),
     ):
         _dies(recipe, folder, when)
-    state = run(spec, folder, ArenaBackend(spec))
+    state = run(spec, folder, Backend(spec))
     assert timeless(state.verdicts) == timeless(whole.verdicts)
     assert _untimed(folder / METRICS) == _untimed(tmp_path / "whole" / METRICS)
     assert _games(folder / RATING / GAMES) == _games(tmp_path / "whole" / RATING / GAMES)
