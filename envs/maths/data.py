@@ -12,6 +12,7 @@ from palaver.envs.maths import answers
 from palaver.envs.maths.problems import DIFFICULTIES, Difficulty, rows
 from palaver.text import one_line
 
+SAMPLE = Path(__file__).with_name("sample.jsonl")  # of `gsm8k-v0`: word problems written for this project
 FIELDS = {"question": str, "answer": str}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.envs.base.tasks import Task
-from palaver.envs.maths.scorer import MathsScorer, Verifier
+from palaver.envs.maths.scorer import MathsScorer
 from palaver.envs.workflows.builtin import workflow as find
 from palaver.envs.workflows.env import WorkflowEnv
 from palaver.envs.workflows.graph import Workflow
@@ -24,7 +24,6 @@ class MathsEnv(WorkflowEnv):
         rounds: of a workflow that has rounds; None is its own number.
         options: more keywords of a workflow that is given by name.
         reward_scheme: how scores become rewards, by name; None takes the defaults.
-        verifier: `exact`, or `math-verify` for expressions that are equal but written otherwise.
         shown: most characters of a text that others are shown.
         source: where the tasks came from.
         render_mode: `ansi` or None.
@@ -43,7 +42,6 @@ class MathsEnv(WorkflowEnv):
         rounds: int | None,
         options: Mapping[str, Any] | None,
         reward_scheme: Mapping[str, Any] | RewardScheme | None,
-        verifier: Verifier,
         shown: int,
         source: str | Path,
         render_mode: str | None,
@@ -52,7 +50,7 @@ class MathsEnv(WorkflowEnv):
         numbers = {name: value for name, value in {"agents": agents, "rounds": rounds}.items() if value is not None}
         super().__init__(
             find(workflow, {**numbers, **(options or {})}),
-            MathsScorer(verifier),
+            MathsScorer(),
             tasks,
             parse_reward_scheme(reward_scheme),
             shown=shown,

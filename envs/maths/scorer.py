@@ -1,47 +1,33 @@
-"""Questions with one right answer, as a workflow's scorer."""
+"""Questions with one right answer, as a workflow's scorer, and their prompts.
+
+The tiny model imitates answers to these very words: a change bumps the version.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Literal
 
-from palaver.envs.base.arguments import choice
 from palaver.envs.base.tasks import Task
-from palaver.envs.maths import answers, prompts
-from palaver.envs.maths.equivalence import equivalent, require
+from palaver.envs.maths import answers
 from palaver.envs.workflows.scoring import Marks
 from palaver.text import one_line
 
-Verifier = Literal["exact", "math-verify"]
+HINT = "End with #### and the answer."
 
 
 class MathsScorer:
-    """1 for the right answer, else 0.
-
-    Args:
-        verifier: `exact` compares numbers as fractions and anything else word for word; `math-verify` calls that
-            library as well where these differ, so that `2x + 2` and `2(x + 1)` are one answer.
-
-    Raises:
-        ConfigError: another verifier, or the library is not installed.
-    """
-
-    def __init__(self, verifier: Verifier = "exact") -> None:
-        choice("verifier", verifier, ("exact", "math-verify"))
-        self.symbolic = verifier == "math-verify"
-        if self.symbolic:
-            require()
+    """1 for the right answer, else 0: numbers are compared as fractions, anything else word for word."""
 
     def question(self, task: Task, _agent: str) -> str:
         """The same question for every agent."""
-        return prompts.opening(task["question"])
+        return opening(task["question"])
 
     def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
         """Each answer by itself."""
         truth = _truth(task["answer"])
         parsed = {agent: answers.read(text) for agent, text in texts.items()}
-        scores = {agent: float(self._right(answer, truth)) for agent, answer in parsed.items()}
+        scores = {agent: float(answers.right(answer, truth)) for agent, answer in parsed.items()}
         summary = ", ".join(f"{agent} {answer.key or 'nothing'}" for agent, answer in parsed.items())
         return Marks(scores, reason=one_line(f"right is {truth.key}; {summary}", 300))
 
@@ -58,12 +44,18 @@ class MathsScorer:
         answer = answers.read(text)
         return answer.marked and bool(answer.key)
 
-    def _right(self, answer: answers.ParsedAnswer, truth: answers.ParsedAnswer) -> bool:
-        if answers.right(answer, truth):
-            return True
-        return self.symbolic and bool(answer.raw) and equivalent(truth.raw, answer.raw)
-
 
 @functools.lru_cache(maxsize=4096)
 def _truth(text: str) -> answers.ParsedAnswer:
     return answers.gold(text)
+
+
+def opening(question: str) -> str:
+    """The question, and how its answer is to be marked."""
+    return f"{question.strip()}\n{HINT}"
+
+
+def question_of(prompt: str) -> str:
+    """The question of the prompt that `opening` wrote; "" where it wrote none."""
+    before, hint, _ = prompt.partition(f"\n{HINT}")
+    return before if hint else ""

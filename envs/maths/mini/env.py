@@ -89,7 +89,6 @@ class MathsMiniEnv(MathsEnv):
             rounds=rounds,
             options=options,
             reward_scheme=reward_scheme,
-            verifier="exact",
             shown=shown,
             source=tasks,
             render_mode=render_mode,
