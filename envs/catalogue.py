@@ -39,8 +39,8 @@ _SHIPPED = (
         turns=3,
         max_reward=1.5,
         scripted={
-            "reference": "palaver.envs.echo.reference:reference",
-            "lazy": "palaver.envs.echo.reference:lazy",
+            "reference": "palaver.envs.echo.env:reference",
+            "lazy": "palaver.envs.echo.env:lazy",
         },
     ),
     Spec(

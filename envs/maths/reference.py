@@ -13,11 +13,10 @@ import re
 
 from palaver.core import Conversation, stable_seed
 from palaver.envs.maths import answers
-from palaver.envs.maths.data import SAMPLE
+from palaver.envs.maths.env import HINT, SAMPLE, question_of
 from palaver.envs.maths.problems import apply, solve, way
-from palaver.envs.maths.scorer import HINT, question_of
 from palaver.envs.workflows.builtin import CHOICE, VERDICT
-from palaver.envs.workflows.quote import MARK, NOTHING
+from palaver.envs.workflows.prompts import MARK, NOTHING
 
 ERRS = 0.2  # share of steps that a muddler gets wrong
 FOLLOWS = 0.5  # share of answers for which it takes over another's

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
-from palaver.envs.minecraft import picture
-from palaver.envs.minecraft.build import carry_out
-from palaver.envs.minecraft.commands import ParsedCommands, Terms, read, shares
+from palaver.envs.minecraft.commands import ParsedCommands, Terms, carry_out, read, shares
+from palaver.envs.minecraft.letters import ansi
+from palaver.envs.minecraft.rendering import rgb_array
 from palaver.envs.minecraft.world import Cells, Difference, Palette, Position, difference, empty
 from palaver.text import clean
 
@@ -167,11 +167,11 @@ class BuildingEnv(TextEnv):
         With `rgb_array` a picture (h, w, 3).
         """
         if self.render_mode == "rgb_array":
-            return picture.rgb_array(self.target, self.built, self.palette, self.owner, self.shape_only)
+            return rgb_array(self.target, self.built, self.palette, self.owner, self.shape_only)
         text = super().render()
         if text is None:
             return None
-        layers = picture.ansi(self.target, self.built, self.palette, self.owner, self.shape_only)
+        layers = ansi(self.target, self.built, self.palette, self.owner, self.shape_only)
         return f"{clean(layers, len(layers))}\n\n{text}"
 
     def _start(self, plan: BuildTarget) -> None:

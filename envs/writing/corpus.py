@@ -16,8 +16,7 @@ from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Generate, is_generated, is_sample
-from palaver.envs.writing.rules import SPLIT
-from palaver.envs.writing.text import words
+from palaver.envs.writing.text import SPLIT, words
 
 SAMPLE_ROWS = 96
 SAMPLE_SEED = 0

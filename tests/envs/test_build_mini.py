@@ -10,7 +10,7 @@ import pytest
 import palaver
 from palaver.core import Message, TaskError
 from palaver.envs.minecraft.mini import corpus, houses, reference
-from palaver.envs.minecraft.mini.prompts import opening, plan_of
+from palaver.envs.minecraft.mini.houses import opening, plan_of
 
 EVERY = houses.sample()
 

@@ -11,9 +11,19 @@ import pytest
 import palaver
 from palaver.core import Message, TaskError
 from palaver.envs.code import answers
-from palaver.envs.code.mini import conventions, corpus, reference
-from palaver.envs.code.mini.family import AGGREGATES, CONVENTIONS, FILTERS, HELD_OUT, MAPS, TESTS, combinations
-from palaver.envs.code.mini.prompts import opening, seat_of
+from palaver.envs.code.mini import corpus, reference
+from palaver.envs.code.mini import env as conventions
+from palaver.envs.code.mini.family import (
+    AGGREGATES,
+    CONVENTIONS,
+    FILTERS,
+    HELD_OUT,
+    MAPS,
+    TESTS,
+    combinations,
+    opening,
+    seat_of,
+)
 from palaver.envs.code.programs import join
 
 EVERY = combinations()

@@ -15,7 +15,7 @@ import palaver
 from palaver.agents.tiny.recipe import Recipe
 from palaver.core import Message, TaskError, stable_seed
 from palaver.envs.writing import corpus, text
-from palaver.envs.writing.rules import SPLIT
+from palaver.envs.writing.text import SPLIT
 from palaver.trainers.rollout.team import refuse_tiny
 
 NAMES = ("arxiv", "tldr")

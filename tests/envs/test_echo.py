@@ -8,7 +8,8 @@ import pytest
 
 import palaver
 from palaver.core import Message
-from palaver.envs.echo import reference, rules
+from palaver.envs.echo import env as reference
+from palaver.envs.echo import env as rules
 
 
 def play(env, *turns, task=0):

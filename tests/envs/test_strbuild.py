@@ -9,7 +9,7 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message, TaskError
 from palaver.envs.minecraft.strbuild import data, reference, reward
-from palaver.envs.minecraft.strbuild.font import LETTERS, draw
+from palaver.envs.minecraft.strbuild.data import LETTERS, draw
 from palaver.envs.minecraft.world import difference, empty
 
 PUBLIC = Path("/work/shared/data/housebuild/strbuild.csv")

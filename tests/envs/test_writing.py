@@ -15,7 +15,7 @@ from palaver.core import ConfigError, Message
 from palaver.envs.writing import text
 from palaver.envs.writing.arxiv import prompts as arxiv_prompts
 from palaver.envs.writing.lexicon import Lexicon, lexicon, stop_list, stopwords, transitions
-from palaver.envs.writing.rules import SPLIT, paragraphs
+from palaver.envs.writing.text import SPLIT, paragraphs
 from palaver.envs.writing.tldr import prompts as tldr_prompts
 from palaver.registry import resolve
 

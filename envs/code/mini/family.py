@@ -3,6 +3,8 @@
 Pure. Eight filters, eight maps and six aggregates make 384 problems. Each is solved in one line, and by a helper and a
 caller in three ways: the helper may change one number (`map`), say whether a number is kept (`test`), or keep the
 numbers of a list (`list`). Both halves are easy; they fit only if both authors have the same way in mind.
+
+Imitation texts answer the prompts word for word: a change of them bumps the version.
 """
 
 from __future__ import annotations
@@ -18,6 +20,11 @@ from palaver.core import stable_seed
 HELD_OUT = 60
 TESTS = 4
 CONVENTIONS = ("map", "test", "list")
+_SEATS = {
+    "aux": "Two strangers write one program and see nothing of each other. You write a helper aux, for f to call.",
+    "main": "Two strangers write one program and see nothing of each other. You write f, which calls a helper aux.",
+    "coder": "Write a program of two functions: a helper aux, and f, which calls it.",
+}
 
 
 class Piece(NamedTuple):
@@ -118,3 +125,16 @@ def combinations() -> list[Combination]:
     every = [Combination(*names) for names in product(FILTERS, MAPS, AGGREGATES)]
     random.Random(stable_seed("coding-mini order")).shuffle(every)
     return every
+
+
+def opening(agent: str, text: str) -> str:
+    """The first observation of `aux`, `main`, or the single programmer `coder`.
+
+    `text` describes f.
+    """
+    return f"{_SEATS[agent]}\n{text}"
+
+
+def seat_of(prompt: str) -> str:
+    """The agent whose first observation this is; "" if it is none."""
+    return next((agent for agent, words in _SEATS.items() if prompt.startswith(words)), "")

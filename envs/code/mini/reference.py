@@ -8,8 +8,7 @@ from __future__ import annotations
 import random
 
 from palaver.core import Conversation, stable_seed
-from palaver.envs.code.mini.family import CONVENTIONS, Combination, combinations
-from palaver.envs.code.mini.prompts import seat_of
+from palaver.envs.code.mini.family import CONVENTIONS, Combination, combinations, seat_of
 
 _BY_TEXT = {combination.text: combination for combination in combinations()}
 

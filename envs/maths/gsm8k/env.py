@@ -81,8 +81,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.envs.base.env import MAX_LENGTH, TextEnv
-from palaver.envs.maths import data
-from palaver.envs.maths.env import MathsEnv
+from palaver.envs.maths.env import SAMPLE, MathsEnv, load
 from palaver.envs.workflows.graph import Workflow
 from palaver.envs.workflows.reward_scheme import RewardScheme
 
@@ -113,7 +112,7 @@ class Gsm8kEnv(MathsEnv):
         max_length: int = MAX_LENGTH,
     ) -> None:
         super().__init__(
-            data.load(tasks, data.SAMPLE),
+            load(tasks, SAMPLE),
             workflow,
             agents=agents,
             rounds=rounds,

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 
 from palaver.core import Conversation
-from palaver.envs.minecraft.blueprint import Cuboid, boxes, parse_layers
-from palaver.envs.minecraft.sharing import share_out
+from palaver.envs.minecraft.blueprint import Cuboid, boxes, parse_layers, share_out
 from palaver.envs.minecraft.world import Palette, Position
 
 _SEAT = re.compile(r"You are builder (\d{1,3}) of (\d{1,3}) ")

@@ -9,7 +9,7 @@ import random
 import re
 
 from palaver.core import Conversation, stable_seed
-from palaver.envs.minecraft.mini.prompts import plan_of
+from palaver.envs.minecraft.mini.houses import plan_of
 
 _SEAT = re.compile(r"You are builder (\d{1,2}) of (\d{1,2})\. Write at most (\d{1,3}) lines")
 FEWEST, MOST = 1, 4  # lines that a stranger takes

@@ -5,7 +5,7 @@ Imitation texts answer these very words: a change bumps the version.
 
 from __future__ import annotations
 
-from palaver.envs.writing.rules import SPLIT
+from palaver.envs.writing.text import SPLIT
 
 _TASKS = {
     "concise": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palaver.core import Conversation
 from palaver.envs.writing.reference import compose, last_prompt, parse_range, topic
-from palaver.envs.writing.rules import SPLIT
+from palaver.envs.writing.text import SPLIT
 
 _CONCISE = ("the post is about {}", "the post asks about {}")
 _DETAILED = (

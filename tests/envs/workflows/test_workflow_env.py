@@ -12,7 +12,7 @@ from palaver.envs.base.checks import check
 from palaver.envs.code.mini.reference import reference as coder
 from palaver.envs.maths.mini.env import MathsMiniEnv
 from palaver.envs.workflows import rules
-from palaver.envs.workflows.quote import quoted, room_for_each
+from palaver.envs.workflows.prompts import quoted, room_for_each
 from palaver.envs.workflows.rules import WorkflowText
 
 QUESTION = "What is 3 + 4?"
