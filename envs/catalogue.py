@@ -40,7 +40,7 @@ _SHIPPED = (
         max_reward=1.5,
         scripted={
             "reference": "palaver.envs.echo.env:reference",
-            "lazy": "palaver.envs.echo.env:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
     Spec(
@@ -67,7 +67,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.maths.reference:reference",
             "muddler": "palaver.envs.maths.reference:muddler",
-            "lazy": "palaver.envs.maths.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
     Spec(
@@ -79,7 +79,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.maths.reference:reference",
             "muddler": "palaver.envs.maths.reference:muddler",
-            "lazy": "palaver.envs.maths.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.maths.mini.corpus:demonstrations",
     ),
@@ -103,7 +103,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.matrix.reference:reference",
             "uniform": "palaver.envs.matrix.reference:uniform",
-            "lazy": "palaver.envs.matrix.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.matrix.corpus:demonstrations",
         competitive=True,
@@ -122,7 +122,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.pokemon.players.scripted:reference",
             "uniform": "palaver.envs.pokemon.players.scripted:uniform",
-            "lazy": "palaver.envs.pokemon.players.scripted:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         competitive=True,
         players={
@@ -192,7 +192,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.code.mini.reference:reference",
             "strangers": "palaver.envs.code.mini.reference:strangers",
-            "lazy": "palaver.envs.code.mini.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.code.mini.corpus:demonstrations",
         shares={
@@ -210,7 +210,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.minecraft.strbuild.reference:reference",
             "twins": "palaver.envs.minecraft.strbuild.reference:twins",
-            "lazy": "palaver.envs.minecraft.strbuild.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
     Spec(
@@ -223,7 +223,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.minecraft.housebuild.reference:reference",
             "twins": "palaver.envs.minecraft.housebuild.reference:twins",
-            "lazy": "palaver.envs.minecraft.housebuild.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
     Spec(
@@ -236,7 +236,7 @@ _SHIPPED = (
             "reference": "palaver.envs.minecraft.mini.reference:reference",
             "strangers": "palaver.envs.minecraft.mini.reference:strangers",
             "twins": "palaver.envs.minecraft.mini.reference:twins",
-            "lazy": "palaver.envs.minecraft.mini.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.minecraft.mini.corpus:demonstrations",
         shares={"The cells of the house": {"one built it": "by_one", "several": "by_several", "nobody": "not_built"}},

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from palaver.core import ConfigError
 from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.tasks import Task
+from palaver.envs.base.tasks import ParsedTasks, Task
 from palaver.envs.code import answers, prompts
 from palaver.envs.code.expert import Advisor
 from palaver.envs.code.facts import ProgramFacts, gather, reason
-from palaver.envs.code.problems import CodeProblem, Problems
+from palaver.envs.code.problems import CodeProblem
 from palaver.envs.code.programs import AUX, Program, join
 from palaver.envs.code.prompts import MAIN, SOLO, Mode, TurnResult, VisibleTest, follow_up
 from palaver.envs.code.sandbox import Limits, Report, score
@@ -53,7 +53,7 @@ class PairEnv(TextEnv):
     def __init__(
         self,
         tasks: tuple[Task, ...],
-        problems: Problems,
+        problems: ParsedTasks[CodeProblem],
         *,
         agents: int,
         num_turns: int,

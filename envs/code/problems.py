@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import TaskError
-from palaver.envs.base.tasks import Task, read_tasks
+from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
 from palaver.envs.code import answers
 from palaver.envs.code.answers import Part
 from palaver.envs.code.programs import AUX, bindings
@@ -59,14 +59,9 @@ class CodeProblem:
         return "\n\n".join(part.source for part in self.preamble)
 
 
-class Problems(dict[str, CodeProblem]):
-    """Task id -> problem. Copies of an environment share it."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Problems:
-        return self
-
-
-def load(source: str | os.PathLike[str], *, sample: Path, split: str) -> tuple[tuple[Task, ...], Problems]:
+def load(
+    source: str | os.PathLike[str], *, sample: Path, split: str
+) -> tuple[tuple[Task, ...], ParsedTasks[CodeProblem]]:
     """The tasks of `source`, and id -> problem.
 
     Args:
@@ -78,10 +73,9 @@ def load(source: str | os.PathLike[str], *, sample: Path, split: str) -> tuple[t
         TaskError: the source cannot be read, or no row of it is a problem: each lacks a field, has tests that are no
             Python or never call the entry point. The message names the first row.
     """
-    tasks, problems = read_tasks(
+    return read_tasks(
         source, lambda task: problem(task, source), sample=sample, fields={}, id_field="task_id", split=split
     )
-    return tasks, Problems(problems)
 
 
 def problem(task: Task, source: object = "tasks") -> CodeProblem:

@@ -198,8 +198,3 @@ def reference(conversation: Conversation, _seed: int) -> str:
         if message.role != "assistant" and (match := _GIVEN.search(message.content)):
             return match[1]
     return ""
-
-
-def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Says nothing."""
-    return ""

@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from palaver.core import ConfigError, TaskError
-from palaver.envs.base.arguments import choice
-from palaver.envs.base.tasks import Generate, Task, is_generated, read_tasks
+from palaver.core import TaskError
+from palaver.envs.base.tasks import Generate, Task, check_difficulty, read_tasks
 from palaver.envs.maths import answers
 from palaver.envs.maths.problems import DIFFICULTIES, Difficulty, rows
 from palaver.envs.workflows.builtin import workflow as find
@@ -143,8 +142,5 @@ def load_made(source: str | Path, difficulty: Difficulty | None) -> tuple[Task, 
         ConfigError: a difficulty that does not exist, or one for questions that are not made here.
         TaskError: as `load`.
     """
-    if difficulty is not None:
-        choice("difficulty", difficulty, DIFFICULTIES)
-        if not is_generated(source):
-            raise ConfigError("difficulty is for tasks that are made here: 'sample' or 'generated:SEED:COUNT'")
+    check_difficulty(source, difficulty, DIFFICULTIES)
     return load(source, partial(rows, difficulty=difficulty or "medium"))

@@ -12,6 +12,7 @@ import random
 import re
 
 from palaver.core import Conversation, stable_seed
+from palaver.envs.base.scripted import observed
 from palaver.envs.maths import answers
 from palaver.envs.maths.env import HINT, SAMPLE, question_of
 from palaver.envs.maths.problems import apply, solve, way
@@ -65,11 +66,6 @@ def muddler(conversation: Conversation, seed: int) -> str:
     return way(problem, results)
 
 
-def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Says nothing."""
-    return ""
-
-
 def quotes(prompt: str) -> list[str]:
     """The texts of others that a prompt shows, in order; "" for an empty one."""
     return ["" if text == NOTHING else _bare(text) for text in _QUOTED.findall(prompt)]
@@ -81,7 +77,7 @@ def _bare(text: str) -> str:
 
 def _read_prompts(conversation: Conversation) -> tuple[str, str]:
     """The prompt that holds the question, and the newest prompt."""
-    prompts_seen = [message.content for message in conversation if message.role == "user"]
+    prompts_seen = observed(conversation)
     return (next((text for text in prompts_seen if HINT in text), ""), prompts_seen[-1]) if prompts_seen else ("", "")
 
 
@@ -89,11 +85,8 @@ def _solved(question: str) -> tuple[str, str]:
     """The key of the right answer, and a text that gives it; both "" where it is not known."""
     parsed = solve(question)
     if parsed is not None:
-        total, results = parsed.start, []
-        for operator, operand in parsed.steps:
-            total = apply(total, operator, operand)
-            results.append(total)
-        return str(total), way(parsed, results)
+        results = parsed.results
+        return str([parsed.start, *results][-1]), way(parsed, results)
     text = _known().get(question, "")
     return (answers.gold(text).key, text) if text else ("", "")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.tasks import Task
+from palaver.envs.base.tasks import ParsedTasks, Task
 from palaver.envs.minecraft.commands import ParsedCommands, Terms, carry_out, read, shares
 from palaver.envs.minecraft.letters import ansi
 from palaver.envs.minecraft.rendering import rgb_array
@@ -39,13 +39,6 @@ class BuildTarget:
     target: Cells
     palette: Palette
     origin: Position = (0, 0, 0)
-
-
-class Plans(dict[str, BuildTarget]):
-    """Task id -> plan. Copies of an environment share it."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Plans:
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ class BuildingEnv(TextEnv):
     def __init__(
         self,
         tasks: tuple[Task, ...],
-        plans: Plans,
+        plans: ParsedTasks[BuildTarget],
         *,
         agents: int,
         num_turns: int,

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from palaver.agents.battle_net import files
 from palaver.core import CheckpointError, ConfigError, Sampling, stable_seed, usable_cores
-from palaver.envs.pokemon.players import advice
+from palaver.envs.pokemon.players.registry import check
 from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.curriculum.backend import BattleData, Tick, TrainingJob, TrainingResult
 from palaver.trainers.curriculum.battles import BattleOrder
@@ -132,7 +132,7 @@ class ArenaBackend:
                 if name not in students | {STUDENT, COACH}:
                     players.check(rated, name)
             if stage.advice:
-                advice.check(stage.coach)
+                check(stage.coach)
             mix = spec.mix_of(stage)
             for folder in mix.human if mix.synthetic < 1 else ():
                 read(BattleData(Path(folder), 1.0))

@@ -70,11 +70,11 @@ from typing import Any, ClassVar
 
 from palaver.core import TaskError, did_you_mean
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.tasks import Task, read_tasks
+from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
 from palaver.envs.code.base import PairEnv
 from palaver.envs.code.facts import ProgramFacts
 from palaver.envs.code.mini.family import AGGREGATES, CONVENTIONS, FILTERS, MAPS, Combination, opening
-from palaver.envs.code.problems import CodeProblem, Problems
+from palaver.envs.code.problems import CodeProblem
 from palaver.envs.code.programs import AUX, Program
 from palaver.envs.code.sandbox import Limits, check_tests
 from palaver.text import one_line
@@ -140,17 +140,14 @@ class CodingMiniEnv(PairEnv):
         return shares(_program)
 
 
-def load(source: str | Path) -> tuple[tuple[Task, ...], Problems]:
+def load(source: str | Path) -> tuple[tuple[Task, ...], ParsedTasks[CodeProblem]]:
     """Tasks with the fields `filter`, `map`, `aggregate` and `task_id`, and their problems.
 
     Raises:
         TaskError: no task can be used; see `palaver.envs.base.tasks.load_tasks` for the others.
     """
     fields = dict.fromkeys(_PARTS, str)
-    tasks, problems = read_tasks(
-        source, lambda task: _problem(task, source), sample=SAMPLE, fields=fields, id_field="task_id"
-    )
-    return tasks, Problems(problems)
+    return read_tasks(source, lambda task: _problem(task, source), sample=SAMPLE, fields=fields, id_field="task_id")
 
 
 def _problem(task: Task, source: str | Path) -> CodeProblem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 
 from palaver.core import Conversation, stable_seed
+from palaver.envs.base.scripted import first_prompt
 from palaver.envs.code.mini.family import CONVENTIONS, Combination, combinations, seat_of
 
 _BY_TEXT = {combination.text: combination for combination in combinations()}
@@ -24,13 +25,8 @@ def strangers(conversation: Conversation, seed: int) -> str:
     return _answer(conversation, rng.choice(CONVENTIONS), rng.choice(CONVENTIONS))
 
 
-def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Says nothing."""
-    return ""
-
-
 def _answer(conversation: Conversation, helper: str, caller: str) -> str:
-    prompt = conversation[0].content if conversation else ""
+    prompt = first_prompt(conversation)
     combination: Combination | None = _BY_TEXT.get(prompt.rpartition("\n")[2])
     if combination is None:
         return ""

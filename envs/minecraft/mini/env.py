@@ -71,9 +71,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from palaver.core import TaskError
-from palaver.envs.base.tasks import Task, read_tasks
+from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
 from palaver.envs.minecraft.commands import Terms, carry_out, read
-from palaver.envs.minecraft.env import BuildingEnv, BuildTarget, Built, Plans
+from palaver.envs.minecraft.env import BuildingEnv, BuildTarget, Built
 from palaver.envs.minecraft.mini.houses import SIZE, opening
 from palaver.envs.minecraft.world import AIR_NAME, box_of, codes, empty, palette_of
 from palaver.text import one_line
@@ -153,16 +153,15 @@ class BuildMiniEnv(BuildingEnv):
         return one, several
 
 
-def load(source: str | Path) -> tuple[tuple[Task, ...], Plans]:
+def load(source: str | Path) -> tuple[tuple[Task, ...], ParsedTasks[BuildTarget]]:
     """Tasks with `lines`, a text of fill commands that builds the house; `task_id` names a task.
 
     Raises:
         TaskError: no task can be used; see `palaver.envs.base.tasks.load_tasks` for the others.
     """
-    tasks, plans = read_tasks(
+    return read_tasks(
         source, lambda task: _plan(task, source), sample=SAMPLE, fields={"lines": str}, id_field="task_id"
     )
-    return tasks, Plans(plans)
 
 
 def _plan(task: Task, source: str | Path) -> BuildTarget:

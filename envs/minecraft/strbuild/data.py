@@ -14,10 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from palaver.core import ConfigError, TaskError, stable_seed
-from palaver.envs.base.arguments import choice
-from palaver.envs.base.tasks import Task, is_generated, read_tasks
-from palaver.envs.minecraft.env import BuildTarget, Plans
+from palaver.core import TaskError, stable_seed
+from palaver.envs.base.tasks import ParsedTasks, Task, check_difficulty, read_tasks
+from palaver.envs.minecraft.env import BuildTarget
 from palaver.envs.minecraft.world import Palette, codes, empty, palette_of
 from palaver.text import one_line
 
@@ -74,7 +73,7 @@ def rows(count: int, seed: int, difficulty: str | None = None) -> list[dict[str,
 
 def load(
     source: str | Path, palettes: Palettes, spacing: int, difficulty: str | None = None
-) -> tuple[tuple[Task, ...], Plans]:
+) -> tuple[tuple[Task, ...], ParsedTasks[BuildTarget]]:
     """Tasks with `string`, a word of letters and spaces; it names the task. And their plans.
 
     Args:
@@ -87,18 +86,14 @@ def load(
         ConfigError: a difficulty that does not exist, or one for words that are not generated.
         TaskError: no word of these characters; see `palaver.envs.base.tasks.load_tasks` for the others.
     """
-    if difficulty is not None:
-        choice("difficulty", difficulty, tuple(LENGTHS))
-        if not is_generated(source):
-            raise ConfigError("difficulty is for tasks that are made here: 'sample' or 'generated:SEED:COUNT'")
-    tasks, plans = read_tasks(
+    check_difficulty(source, difficulty, tuple(LENGTHS))
+    return read_tasks(
         source,
         lambda task: plan(_word(task, source), palettes, spacing),
         sample=partial(rows, difficulty=difficulty),
         fields={"string": str},
         id_field="string",
     )
-    return tasks, Plans(plans)
 
 
 def plan(word: str, palettes: Palettes, spacing: int) -> BuildTarget:
