@@ -13,8 +13,8 @@ _SHIPPED = (
         max_reward=3.0,
         dataset="hf:OpenMLRL/arXiv_abstract",
         scripted={
-            "reference": "palaver.envs.writing.arxiv.reference:reference",
-            "lazy": "palaver.envs.writing.arxiv.reference:lazy",
+            "reference": "palaver.envs.writing.reference:arxiv",
+            "lazy": "palaver.envs.writing.reference:lazy_arxiv",
         },
         demonstrations="palaver.envs.writing.arxiv.corpus:demonstrations",
     ),
@@ -26,8 +26,8 @@ _SHIPPED = (
         max_reward=3.0,
         dataset="hf:trl-lib/tldr",
         scripted={
-            "reference": "palaver.envs.writing.tldr.reference:reference",
-            "lazy": "palaver.envs.writing.tldr.reference:lazy",
+            "reference": "palaver.envs.writing.reference:tldr",
+            "lazy": "palaver.envs.writing.reference:lazy_tldr",
         },
         demonstrations="palaver.envs.writing.tldr.corpus:demonstrations",
     ),
@@ -52,8 +52,8 @@ _SHIPPED = (
         max_reward=3.0,
         dataset="hf:OpenMLRL/arXiv_abstract",
         scripted={
-            "reference": "palaver.envs.writing.arxiv.reference:reference",
-            "lazy": "palaver.envs.writing.arxiv.reference:lazy",
+            "reference": "palaver.envs.writing.reference:arxiv",
+            "lazy": "palaver.envs.writing.reference:lazy_arxiv",
         },
         demonstrations="palaver.envs.pioneer.corpus:demonstrations",
     ),
@@ -90,8 +90,8 @@ _SHIPPED = (
         agents=("background", "method"),
         turns=2,
         scripted={
-            "reference": "palaver.envs.writing.arxiv.reference:reference",
-            "lazy": "palaver.envs.writing.arxiv.reference:lazy",
+            "reference": "palaver.envs.writing.reference:arxiv",
+            "lazy": "palaver.envs.writing.reference:lazy_arxiv",
         },
     ),
     Spec(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaver.benchmarks.judge_audit.run import JSON, Audit, ProbeResult
-from palaver.benchmarks.judge_audit.table import formatted
+from palaver.benchmarks.judge_audit.table import formatted as formatted  # the command line prints it, too
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports import plot_style
 from palaver.benchmarks.reports.html import Drawing

@@ -202,7 +202,7 @@ class _Picture:
     def plans(self, y: float, cells: Cells, fills: Sequence[RGB], wrong: NDArray[np.int16]) -> float:
         """Every layer as a grid, as many in a row as go."""
         layers, marks, wanted = ([grid for _, grid in slices(values)] for values in (cells, wrong, self.target))
-        rows, columns = layers[0].shape
+        rows, columns = map(int, layers[0].shape)
         across = min(len(layers), 8)
         side = min(28.0 if self.flat else 20.0, (WIDTH - 2 * MARGIN) / (across * (columns + 1) - 1))
         wide = (WIDTH - 2 * MARGIN + side) / across

@@ -12,8 +12,7 @@ import random
 from palaver.core import Conversation
 from palaver.envs.pioneer.env import observer
 from palaver.envs.writing import corpus
-from palaver.envs.writing.arxiv.corpus import AUTHORS, LENGTHS, paper
-from palaver.envs.writing.arxiv.prompts import opening
+from palaver.envs.writing.arxiv.corpus import AUTHORS, LENGTHS, opening, paper
 from palaver.envs.writing.env import SOLO
 
 

@@ -131,7 +131,7 @@ def test_an_uncoordinated_pair_is_paid_little():
     rewards = []
     for number in range(96):
         env.reset(options={"task": number})
-        own = random.Random(module.stable_seed("arxiv tasks", 0, number))
+        own = random.Random(stable_seed("arxiv tasks", 0, number))
         slots = corpus.draw(module._slots, module.KEYS, own, tasks=True)
         for _ in range(5):
             env.reset(options={"task": number})
