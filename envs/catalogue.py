@@ -190,8 +190,8 @@ _SHIPPED = (
         agents=("aux", "main"),
         max_reward=2.0,
         scripted={
-            "reference": "palaver.envs.code.mini.reference:reference",
-            "strangers": "palaver.envs.code.mini.reference:strangers",
+            "reference": "palaver.envs.code.mini.family:reference",
+            "strangers": "palaver.envs.code.mini.family:strangers",
             "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.code.mini.corpus:demonstrations",
@@ -233,9 +233,9 @@ _SHIPPED = (
         agents=("builder1", "builder2"),
         max_reward=1.25,
         scripted={
-            "reference": "palaver.envs.minecraft.mini.reference:reference",
-            "strangers": "palaver.envs.minecraft.mini.reference:strangers",
-            "twins": "palaver.envs.minecraft.mini.reference:twins",
+            "reference": "palaver.envs.minecraft.mini.houses:reference",
+            "strangers": "palaver.envs.minecraft.mini.houses:strangers",
+            "twins": "palaver.envs.minecraft.mini.houses:twins",
             "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.minecraft.mini.corpus:demonstrations",

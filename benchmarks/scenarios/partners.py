@@ -11,8 +11,7 @@ from palaver.agents.simple import WORDS
 from palaver.core import Conversation, stable_seed
 from palaver.envs.maths import answers
 from palaver.envs.maths.reference import reference
-from palaver.envs.minecraft.mini.houses import plan_of
-from palaver.envs.minecraft.mini.reference import twins
+from palaver.envs.minecraft.mini.houses import plan_of, twins
 from palaver.envs.writing.reference import arxiv
 
 

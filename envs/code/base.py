@@ -14,10 +14,10 @@ from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import ParsedTasks, Task
 from palaver.envs.code import answers, prompts
 from palaver.envs.code.expert import Advisor
-from palaver.envs.code.facts import ProgramFacts, gather, reason
 from palaver.envs.code.problems import CodeProblem
 from palaver.envs.code.programs import AUX, Program, join
 from palaver.envs.code.prompts import MAIN, SOLO, Mode, TurnResult, VisibleTest, follow_up
+from palaver.envs.code.reward import ProgramFacts, gather, reason
 from palaver.envs.code.sandbox import Limits, Report, score
 
 _CANDIDATE = re.compile(r"\bcandidate\b")

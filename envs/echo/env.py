@@ -47,7 +47,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from palaver.core import ConfigError, Conversation, TaskError
+from palaver.core import Conversation, TaskError
+from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.writing.text import words
@@ -85,21 +86,16 @@ class EchoEnv(TextEnv):
         render_mode: str | None = None,
         max_length: int = 1024,
     ) -> None:
-        for keyword, value in (("agents", agents), ("num_turns", num_turns)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
-                raise ConfigError(f"{keyword} must be a whole number from 1 to {LARGEST:,}, got {value!r:.40}")
-        if not isinstance(shared, bool):
-            raise ConfigError(f"shared must be true or false, got {shared!r}")
         super().__init__(
-            [f"a{n}" for n in range(1, agents + 1)],
+            [f"a{n}" for n in range(1, whole_number("agents", agents, 1, LARGEST) + 1)],
             load(tasks, agents),
             render_mode=render_mode,
             max_length=max_length,
             source=tasks,
         )
-        self.num_turns = num_turns
+        self.num_turns = whole_number("num_turns", num_turns, 1, LARGEST)
         self.max_return = 1.5 * num_turns
-        self.shared = shared
+        self.shared = truth("shared", shared)
         self.targets: dict[str, str] = {}
 
     def initial_observations(self, task: Task) -> dict[str, str]:

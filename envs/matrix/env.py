@@ -123,10 +123,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from palaver.core import ConfigError, TaskError
+from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.matrix import games, prompts, rules
-from palaver.envs.matrix.reading import MOST_PAY
+from palaver.envs.matrix.games import MOST_PAY
 from palaver.envs.matrix.rules import regret, score
 from palaver.envs.matrix.solve import Solution, least, max_return, solve
 from palaver.envs.matrix.table import Floats
@@ -176,12 +177,10 @@ class MatrixEnv(TextEnv):
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
-        if isinstance(repeats, bool) or not isinstance(repeats, int) or not 1 <= repeats <= MOST_REPEATS:
-            raise ConfigError(f"repeats must be a whole number from 1 to {MOST_REPEATS:,}, got {repeats!r:.40}")
+        whole_number("repeats", repeats, 1, MOST_REPEATS)
         switches = {"shared": shared, "role_prompts": role_prompts, "show_payoffs": show_payoffs, "feedback": feedback}
         for keyword, value in switches.items():
-            if not isinstance(value, bool):
-                raise ConfigError(f"{keyword} must be true or false, got {value!r:.40}")
+            truth(keyword, value)
         table = games.load(game, agents, penalty)
         self.solution = solve(table.shared() if shared else table)
         self.game = self.solution.game

@@ -72,10 +72,10 @@ from palaver.core import TaskError, did_you_mean
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
 from palaver.envs.code.base import PairEnv
-from palaver.envs.code.facts import ProgramFacts
 from palaver.envs.code.mini.family import AGGREGATES, CONVENTIONS, FILTERS, MAPS, Combination, opening
 from palaver.envs.code.problems import CodeProblem
 from palaver.envs.code.programs import AUX, Program
+from palaver.envs.code.reward import ProgramFacts
 from palaver.envs.code.sandbox import Limits, check_tests
 from palaver.text import one_line
 
