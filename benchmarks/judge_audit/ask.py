@@ -1,4 +1,4 @@
-"""Queries of a judge: pairs, repeats and adversarial probes, in order, and the latency of each."""
+"""Queries of a judge: pairs, repeats and adversarial probes, with the latency of each."""
 
 from __future__ import annotations
 

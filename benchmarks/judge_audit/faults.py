@@ -170,7 +170,7 @@ def luck(table: Table) -> float:
 
 
 def _share(key: str, field: str, words: str, by_luck: bool = False) -> Rule:
-    """A rule on a share that should be 0; `by_luck` probes may win as often as by the judge's noise."""
+    """A rule on a share that should be 0; with `by_luck` the judge's noise is allowed for."""
 
     def rule(table: Table, limits: Thresholds) -> str:
         measure, bound = table[key], float(getattr(limits, field)) + (luck(table) if by_luck else 0.0)

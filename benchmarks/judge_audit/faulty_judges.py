@@ -1,7 +1,7 @@
-"""Judges with known faults, as models: a fair one, and for each fault one that has only this fault.
+"""Judges with known faults, as models.
 
-They know the labelled data, so the fair one is right on all of it. Their input is the text of a prompt, whose fenced
-answers they parse, and they reply in its format.
+There is a fair one, and for each fault one that has only this fault. They know the labelled data, so the fair one is
+right on all of it. Their input is the text of a prompt, whose fenced answers they parse, and they reply in its format.
 """
 
 from __future__ import annotations

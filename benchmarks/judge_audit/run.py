@@ -176,7 +176,7 @@ def _tried(asked_pairs: Sequence[AskedPair]) -> list[ProbeResult]:
 
 
 def _answer_log(folder: Path | None) -> Callable[[Iterable[Mapping[str, Any]]], None]:
-    """Return a function that writes rows to the folder as they come, so that an interrupted audit keeps them.
+    """Return a function that writes rows to the folder; an interrupted audit keeps them.
 
     Raises:
         ConfigError: the folder cannot be written.

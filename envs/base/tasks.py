@@ -228,7 +228,9 @@ def _require(row: object, fields: Mapping[str, type], location: str) -> None:
 
 
 def check_difficulty(source: str | os.PathLike[str], difficulty: str | None, known: Sequence[str]) -> None:
-    """Refuse a difficulty that does not exist, and one for tasks that are not generated; None is accepted.
+    """Refuse a difficulty that does not exist, and one for tasks that are not generated.
+
+    None is accepted.
 
     Raises:
         ConfigError: it is refused.

@@ -1,4 +1,4 @@
-"""Reward of a program, and the facts that it reads: the published form of CoMLRL's code tasks. Pure.
+"""Reward of a program in the published form of CoMLRL's code tasks, and its facts. Pure.
 
 Source: S. Liu et al., "LLM Collaboration With Multi-Agent Reinforcement Learning" (arXiv:2508.04652) and the repository
 OpenMLRL/LLM_Collab_Code_Generation, `rewards/code_rewards.py`. With p of n tests passed:

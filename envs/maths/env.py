@@ -71,7 +71,7 @@ class MathsEnv(WorkflowEnv):
 
 
 class MathsScorer:
-    """1 for the right answer, else 0: numbers are compared as fractions, anything else word for word."""
+    """1 for the right answer, else 0: numbers as fractions, anything else word for word."""
 
     def question(self, task: Task, _agent: str) -> str:
         """The same question for every agent."""

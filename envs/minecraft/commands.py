@@ -1,4 +1,4 @@
-"""Parse an agent's text into legal commands and the rejection reasons of the others, and carry them out.
+"""Parse an agent's text into commands and the reasons against others; carry them out.
 
 The grammar is that of CoMLRL's StrBuild and HouseBuild (OpenMLRL/LLM_Collab_Minecraft): of a text with a pair of
 markdown fences only what the first pair encloses counts; every line is a command, less its bullet or number, with or

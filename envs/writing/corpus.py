@@ -211,7 +211,10 @@ def draw_all(choices: Mapping[str, Sequence[str]], rng: random.Random) -> dict[s
 def generated(
     n: int, name: str, seed: int, make: Callable[[str, random.Random], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """`n` rows, each made from its id and a generator of its own; smaller sets of a seed begin larger ones."""
+    """`n` rows, each made from its id and a generator of its own.
+
+    Smaller sets of a seed begin larger ones.
+    """
     return [
         make(f"made-{seed}-{index:03d}", random.Random(stable_seed(f"{name} tasks", seed, index))) for index in range(n)
     ]

@@ -1,8 +1,8 @@
-"""Scripted authors of the writing environments: they score above 2.5 of 3, the lazy ones nothing.
+"""Scripted authors of the writing environments.
 
-A text that scores well without a model has one sentence for each kind of transition, about the topic's own words. It is
-honest about its task only as far as the reward is: the sentences are grammatical, on topic and not
-repeated, and that is all.
+They score above 2.5 of 3, the lazy ones nothing. A text that scores well without a model has one sentence for each kind
+of transition, about the topic's own words. It is honest about its task only as far as the reward is: the sentences are
+grammatical, on topic and not repeated, and that is all.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _DETAILED = (
 
 
 def arxiv(conversation: Conversation, seed: int) -> str:
-    """Author of `arxiv-v0`: the requested paragraph (or, if single, both), determined by the seed."""
+    """Author of `arxiv-v0`: the requested paragraph (or both), determined by the seed."""
     prompt = last_prompt(conversation)
     low, high = parse_range(prompt, "words", (128, 256))
     short, long = parse_range(prompt, "times", (1.3, 1.6))
@@ -79,7 +79,7 @@ def arxiv(conversation: Conversation, seed: int) -> str:
 
 
 def tldr(conversation: Conversation, seed: int) -> str:
-    """Author of `tldr-v0`: the requested summary (or, if single, both), determined by the seed."""
+    """Author of `tldr-v0`: the requested summary (or both), determined by the seed."""
     prompt = last_prompt(conversation)
     low, high = parse_range(prompt, "words", (8, 256))
     short, long = parse_range(prompt, "times", (1.6, 3.2))

@@ -1,6 +1,6 @@
-"""The heuristics as players of the arena, and coach's labels: shares of the legal actions for a student.
+"""The heuristics as players of the arena, and coach's labels for a student.
 
-They see what their own side may see.
+Labels are shares of the legal actions. The heuristics see what their own side may see.
 
     ask = adviser("veteran@1", env, "p1", seed=3)
     while env.agents:
