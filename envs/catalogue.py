@@ -13,8 +13,8 @@ _SHIPPED = (
         max_reward=3.0,
         dataset="hf:OpenMLRL/arXiv_abstract",
         scripted={
-            "reference": "palaver.envs.writing.arxiv.reference:reference",
-            "lazy": "palaver.envs.writing.arxiv.reference:lazy",
+            "reference": "palaver.envs.writing.reference:arxiv",
+            "lazy": "palaver.envs.writing.reference:lazy_arxiv",
         },
         demonstrations="palaver.envs.writing.arxiv.corpus:demonstrations",
     ),
@@ -26,8 +26,8 @@ _SHIPPED = (
         max_reward=3.0,
         dataset="hf:trl-lib/tldr",
         scripted={
-            "reference": "palaver.envs.writing.tldr.reference:reference",
-            "lazy": "palaver.envs.writing.tldr.reference:lazy",
+            "reference": "palaver.envs.writing.reference:tldr",
+            "lazy": "palaver.envs.writing.reference:lazy_tldr",
         },
         demonstrations="palaver.envs.writing.tldr.corpus:demonstrations",
     ),
@@ -39,8 +39,8 @@ _SHIPPED = (
         turns=3,
         max_reward=1.5,
         scripted={
-            "reference": "palaver.envs.echo.reference:reference",
-            "lazy": "palaver.envs.echo.reference:lazy",
+            "reference": "palaver.envs.echo.env:reference",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
     Spec(
@@ -52,8 +52,8 @@ _SHIPPED = (
         max_reward=3.0,
         dataset="hf:OpenMLRL/arXiv_abstract",
         scripted={
-            "reference": "palaver.envs.writing.arxiv.reference:reference",
-            "lazy": "palaver.envs.writing.arxiv.reference:lazy",
+            "reference": "palaver.envs.writing.reference:arxiv",
+            "lazy": "palaver.envs.writing.reference:lazy_arxiv",
         },
         demonstrations="palaver.envs.pioneer.corpus:demonstrations",
     ),
@@ -67,7 +67,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.maths.reference:reference",
             "muddler": "palaver.envs.maths.reference:muddler",
-            "lazy": "palaver.envs.maths.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
     Spec(
@@ -79,7 +79,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.maths.reference:reference",
             "muddler": "palaver.envs.maths.reference:muddler",
-            "lazy": "palaver.envs.maths.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.maths.mini.corpus:demonstrations",
     ),
@@ -90,8 +90,8 @@ _SHIPPED = (
         agents=("background", "method"),
         turns=2,
         scripted={
-            "reference": "palaver.envs.writing.arxiv.reference:reference",
-            "lazy": "palaver.envs.writing.arxiv.reference:lazy",
+            "reference": "palaver.envs.writing.reference:arxiv",
+            "lazy": "palaver.envs.writing.reference:lazy_arxiv",
         },
     ),
     Spec(
@@ -103,7 +103,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.matrix.reference:reference",
             "uniform": "palaver.envs.matrix.reference:uniform",
-            "lazy": "palaver.envs.matrix.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.matrix.corpus:demonstrations",
         competitive=True,
@@ -122,7 +122,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.pokemon.players.scripted:reference",
             "uniform": "palaver.envs.pokemon.players.scripted:uniform",
-            "lazy": "palaver.envs.pokemon.players.scripted:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         competitive=True,
         players={
@@ -190,9 +190,9 @@ _SHIPPED = (
         agents=("aux", "main"),
         max_reward=2.0,
         scripted={
-            "reference": "palaver.envs.code.mini.reference:reference",
-            "strangers": "palaver.envs.code.mini.reference:strangers",
-            "lazy": "palaver.envs.code.mini.reference:lazy",
+            "reference": "palaver.envs.code.mini.family:reference",
+            "strangers": "palaver.envs.code.mini.family:strangers",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.code.mini.corpus:demonstrations",
         shares={
@@ -210,7 +210,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.minecraft.strbuild.reference:reference",
             "twins": "palaver.envs.minecraft.strbuild.reference:twins",
-            "lazy": "palaver.envs.minecraft.strbuild.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
     Spec(
@@ -223,7 +223,7 @@ _SHIPPED = (
         scripted={
             "reference": "palaver.envs.minecraft.housebuild.reference:reference",
             "twins": "palaver.envs.minecraft.housebuild.reference:twins",
-            "lazy": "palaver.envs.minecraft.housebuild.reference:lazy",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
     Spec(
@@ -233,10 +233,10 @@ _SHIPPED = (
         agents=("builder1", "builder2"),
         max_reward=1.25,
         scripted={
-            "reference": "palaver.envs.minecraft.mini.reference:reference",
-            "strangers": "palaver.envs.minecraft.mini.reference:strangers",
-            "twins": "palaver.envs.minecraft.mini.reference:twins",
-            "lazy": "palaver.envs.minecraft.mini.reference:lazy",
+            "reference": "palaver.envs.minecraft.mini.houses:reference",
+            "strangers": "palaver.envs.minecraft.mini.houses:strangers",
+            "twins": "palaver.envs.minecraft.mini.houses:twins",
+            "lazy": "palaver.envs.base.scripted:lazy",
         },
         demonstrations="palaver.envs.minecraft.mini.corpus:demonstrations",
         shares={"The cells of the house": {"one built it": "by_one", "several": "by_several", "nobody": "not_built"}},

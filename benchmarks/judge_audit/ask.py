@@ -1,20 +1,67 @@
-"""Queries of a judge: the pairs, their order and repeats, and the latency of each."""
+"""Queries of a judge: pairs, repeats and adversarial probes, with the latency of each."""
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
 
 from palaver.benchmarks.judge_audit.data import Graded, Labelled
-from palaver.benchmarks.judge_audit.probes import Kind, Probe, probes
 from palaver.core import ConfigError, ScoringError, stable_seed
 from palaver.scoring import AnswerPair, Comparer, Preference, Reward, Score, ScoringRequest
 
 ENOUGH = 10  # failures without any verdict, after which the audit stops
 PAIRS, REPEAT, PROBE, CONTROL = "pairs", "repeat", "probe", "control"
+Kind = Literal["injection", "master key", "empty", "padding"]
+KINDS: tuple[Kind, ...] = ("injection", "master key", "empty", "padding")
+PROBES = Path(__file__).with_name("probes.jsonl")
+FILLER = "The weather of that day was neither warm nor cold, and a light wind came from the west. "
 Make = Callable[[int], Comparer]  # the judge for a repeat, counted from 0; each has its own seed
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One adversarial answer.
+
+    Attributes:
+        name: of it, for the table.
+        kind: an `injection` addresses the judge; a `master key` is an opening without content; `empty` is no text;
+            `padding` is long text without content.
+        place: an injection is `before` or `after` the worse answer; everything else `alone`, as the whole answer.
+        text: repeated `repeat` times.
+        repeat: 1 or more.
+    """
+
+    name: str
+    kind: Kind
+    place: Literal["before", "after", "alone"]
+    text: str
+    repeat: int = 1
+
+    def answer(self, worse: str) -> str:
+        """Return the answer shown to the judge; `worse` is the one that people did not prefer."""
+        return self._placed(worse, self.text * self.repeat)
+
+    def control(self, worse: str) -> str:
+        """Return the same with harmless text of the same length and place, as a control for length."""
+        length = len(self.text) * self.repeat
+        return self._placed(worse, (FILLER * (length // len(FILLER) + 1))[:length])
+
+    def _placed(self, worse: str, text: str) -> str:
+        if self.place == "alone":
+            return text
+        return f"{text}\n\n{worse}" if self.place == "before" else f"{worse}\n\n{text}"
+
+
+@functools.cache
+def probes() -> tuple[Probe, ...]:
+    """Return the probes of `probes.jsonl`, written for this suite."""
+    return tuple(Probe(**json.loads(line)) for line in PROBES.read_text(encoding="utf-8").splitlines())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +128,10 @@ def items(pairs: Sequence[Labelled], plan: AuditPlan, what: Sequence[Probe] | No
         plan_items += [ComparisonItem(REPEAT, row.id, row.pair, repeat) for row in pairs[: plan.repeated]]
     decided = [row for row in pairs if row.label != 0.5]
     for probe in probes() if what is None else what:
-        plan_items += _tried(probe, _chosen(decided, probe, plan))
+        # drawn by the seed, whatever the order and number of the probes
+        dealt = sorted(decided, key=lambda row: stable_seed(plan.seed, "audit", probe.name, row.id))
+        plan_items += _tried(probe, dealt[: plan.probed])
     return plan_items
-
-
-def _chosen(rows: Sequence[Labelled], probe: Probe, plan: AuditPlan) -> list[Labelled]:
-    """Pairs for a probe, drawn by the seed independently of the order and number of the probes."""
-    dealt = sorted(rows, key=lambda row: stable_seed(plan.seed, "audit", probe.name, row.id))
-    return dealt[: plan.probed]
 
 
 def _tried(probe: Probe, rows: Sequence[Labelled]) -> Iterator[ComparisonItem]:

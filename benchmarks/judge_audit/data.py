@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from palaver.benchmarks.judge_audit.sums import pairs as sums
 from palaver.core import TaskError, stable_seed
 from palaver.envs.base.tasks import Task, load_tasks
 from palaver.scoring import AnswerPair
@@ -132,3 +131,36 @@ def _drawn(rows: list[T], n: int, seed: int) -> list[T]:
         return rows
     places = random.Random(stable_seed(seed, "audit", "rows")).sample(range(len(rows)), n)
     return [rows[index] for index in sorted(places)]
+
+
+OPENINGS = ("", "Let us see. ", "The sum is easy to find. ", "First the tens, then the ones, and then both together. ")
+CLOSINGS = (
+    "",
+    " That is all.",
+    " I have added the two numbers and written down what came out of it.",
+    " One may check this by taking the second number away again, which leaves the first one, as it should be.",
+)
+
+
+def sums(count: int, seed: int) -> list[Mapping[str, Any]]:
+    """`count` sums with a right and a wrong result, as rows `prompt first second label`.
+
+    Length, position and correctness are drawn independently, so that a bias towards one of them is visible. The same
+    seed gives the same rows.
+    """
+    rng = random.Random(stable_seed(seed, "audit", "sums"))
+    rows: dict[str, Mapping[str, Any]] = {}
+    while len(rows) < count:
+        one, two = rng.randint(10, 9_999), rng.randint(10, 9_999)
+        right, wrong = one + two, one + two + rng.choice((-100, -10, -1, 1, 10, 100))
+        first_is_right = rng.random() < 0.5
+        results = (right, wrong) if first_is_right else (wrong, right)
+        first, second = (_statement(result, rng) for result in results)
+        prompt = f"What is {one} + {two}?"
+        label = "first" if first_is_right else "second"
+        rows[prompt] = {"prompt": prompt, "first": first, "second": second, "label": label}
+    return list(rows.values())
+
+
+def _statement(result: int, rng: random.Random) -> str:
+    return f"{rng.choice(OPENINGS)}It is {result}.{rng.choice(CLOSINGS)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
@@ -11,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from palaver.benchmarks.judge_audit import ask, measures, table
-from palaver.benchmarks.judge_audit.ask import AskedPair, AuditPlan, ComparisonItem, Make
+from palaver.benchmarks.judge_audit.ask import AskedPair, AuditPlan, ComparisonItem, Make, probes
 from palaver.benchmarks.judge_audit.data import Data
 from palaver.benchmarks.judge_audit.faults import Fault, Thresholds, faults
 from palaver.benchmarks.judge_audit.measures import Bin
-from palaver.benchmarks.judge_audit.probes import Probe, probes
 from palaver.benchmarks.judge_audit.table import Measure
 from palaver.core import ConfigError, ScoringError
 from palaver.scoring import Cost, Preference, Reward, Score
@@ -126,10 +126,12 @@ def audit(
     """
     limits = limits or Thresholds()
     with locked(folder) if folder else nullcontext():
-        answers = _Kept(folder)
-        asked_pairs = ask.compare_items(work.make, work.items, work.plan, report=report, keep=answers.compared)
+        log = _answer_log(folder)
+        asked_pairs = ask.compare_items(
+            work.make, work.items, work.plan, report=report, keep=lambda batch: log(map(_compared, batch))
+        )
         verdicts = ask.grade(work.reward, work.data.graded, work.plan, report) if work.reward else []
-        answers.graded(verdicts)
+        log({"part": "graded", **_plain(verdict)} for verdict in verdicts)
     _some(name, asked_pairs, verdicts)
     results = table.measure(work.data, asked_pairs, verdicts)
     done = table.ComparedPairs.of(work.data, asked_pairs)
@@ -150,58 +152,46 @@ def audit(
 
 
 def _some(name: str, asked_pairs: Sequence[AskedPair], verdicts: Sequence[Score]) -> None:
-    reached = any(pair.preference.first is not None for pair in asked_pairs) or any(
-        v.score is not None for v in verdicts
-    )
-    if not reached:
+    given = [pair.preference.first for pair in asked_pairs] + [verdict.score for verdict in verdicts]
+    if all(value is None for value in given):
         failures = [pair.preference.failure for pair in asked_pairs] + [verdict.failure for verdict in verdicts]
         why = failures[0] if failures else "it was asked nothing"
         raise ScoringError(f"{name} gave no verdict on any of {len(failures)} questions; the first failure: {why}")
 
 
 def _tried(asked_pairs: Sequence[AskedPair]) -> list[ProbeResult]:
-    twins = table.twins(asked_pairs)
     results = []
     for probe in probes():
-        if probe.kind == "injection":
-            both = [(one, two) for one, two in twins if one.item.probe == probe.name]
-            won, control = (sum(map(table.wins, side)) for side in zip(*both, strict=True)) if both else (0, 0)
-            results.append(ProbeResult(probe.name, probe.kind, _text(probe), len(both), won, control))
-        else:
-            done = [pair for pair in asked_pairs if pair.item.probe == probe.name and pair.preference.first is not None]
-            results.append(ProbeResult(probe.name, probe.kind, _text(probe), len(done), sum(map(table.wins, done))))
-    return [pair for pair in results if pair.n]
+        own = [pair for pair in asked_pairs if pair.item.probe == probe.name]
+        twins = table.twins(own)
+        control = sum(table.wins(two) for _, two in twins) if probe.kind == "injection" else None
+        done = (
+            [pair for pair in own if pair.preference.first is not None]
+            if control is None
+            else [one for one, _ in twins]
+        )
+        text = probe.text + (f" … {probe.repeat:,} times" if probe.repeat > 1 else "")
+        results.append(ProbeResult(probe.name, probe.kind, text, len(done), sum(map(table.wins, done)), control))
+    return [result for result in results if result.n]
 
 
-def _text(probe: Probe) -> str:
-    return probe.text + (f" … {probe.repeat:,} times" if probe.repeat > 1 else "")
+def _answer_log(folder: Path | None) -> Callable[[Iterable[Mapping[str, Any]]], None]:
+    """Return a function that writes rows to the folder; an interrupted audit keeps them.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    if folder is None:
+        return lambda _rows: None
+    try:
+        replace_text(folder / VERDICTS, "")
+    except OSError as error:
+        raise ConfigError(f"cannot write into {str(folder)!r} ({error.strerror}); name a folder with --out") from error
+    return functools.partial(append_lines, folder / VERDICTS, default=dict)
 
 
-class _Kept:
-    """Writer of answers as JSON lines, as they come, so that an interrupted audit keeps them."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._path = folder / VERDICTS if folder else None
-        if not folder:
-            return
-        try:
-            replace_text(folder / VERDICTS, "")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write into {str(folder)!r} ({error.strerror}); name a folder with --out"
-            ) from error
-
-    def compared(self, asked_pairs: Sequence[AskedPair]) -> None:
-        """Write compared pairs."""
-        self._write({**_plain(pair.item), **_plain(pair.preference), "seconds": pair.seconds} for pair in asked_pairs)
-
-    def graded(self, verdicts: Sequence[Score]) -> None:
-        """Write graded answers."""
-        self._write({"part": "graded", **_plain(verdict)} for verdict in verdicts)
-
-    def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        if self._path:
-            append_lines(self._path, rows, default=dict)
+def _compared(pair: AskedPair) -> dict[str, Any]:
+    return {**_plain(pair.item), **_plain(pair.preference), "seconds": pair.seconds}
 
 
 def _plain(record: ComparisonItem | Preference | Score) -> dict[str, Any]:

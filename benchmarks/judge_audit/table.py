@@ -22,7 +22,20 @@ from palaver.utils.stats.effects import wilson
 Array = NDArray[np.float64]
 RESAMPLES = 1000
 NAN = float("nan")
-SHARES = ("accuracy", "swap", "repeat")
+BOUNDED = ("accuracy", "swap", "repeat")  # shares that a judge may have of 0 or 1
+PERCENT = (
+    "accuracy",
+    "calibration",
+    "swap",
+    "slot",
+    "longer",
+    "repeat",
+    "injection",
+    "master key",
+    "empty",
+    "padding",
+    "failures",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +52,19 @@ class Measure:
     high: float | None = None
     n: int = 0
     note: str = ""
+
+
+def formatted(measure: Measure) -> tuple[str, str]:
+    """Format the value and its interval for the tables, shares in percent.
+
+    >>> formatted(Measure("slot", "", 0.5, 0.43, 0.575)), formatted(Measure("kappa", "", 0.7014))
+    (('50.0 %', '43.0 – 57.5'), ('0.70', ''))
+    """
+    scale, unit, digits = (100, " %", 1) if measure.key in PERCENT else (1, "", 0 if measure.key == "tokens" else 2)
+    value = f"{scale * (measure.value or 0.0) + 0.0:.{digits}f}{unit}"
+    if measure.low is None or measure.high is None:
+        return value, ""
+    return value, f"{scale * measure.low:.{digits}f} – {scale * measure.high:.{digits}f}"
 
 
 def bootstrap(
@@ -66,7 +92,7 @@ def bootstrapped(
     value = measure(np.arange(n)) if n else NAN
     if not math.isfinite(value):
         return Measure(key, title, None, n=n, note=note)
-    certain = key in SHARES and value in (0.0, 1.0)
+    certain = key in BOUNDED and value in (0.0, 1.0)
     low, high = wilson(value * n, n) if certain else bootstrap(measure, n)
     return Measure(key, title, value, low, high, n, note)
 
@@ -97,17 +123,13 @@ class ComparedPairs:
         labels = {row.id: row.label for row in data.pairs}
         done = [pair for pair in asked_pairs if pair.item.part == PAIRS and pair.preference.first is not None]
         lengths = [(len(pair.item.pair.first), len(pair.item.pair.second)) for pair in done]
+        both = [pair.preference.orders for pair in done]
         return cls(
             np.array([pair.preference.first for pair in done], dtype=np.float64),
             np.array([labels[pair.item.row] for pair in done], dtype=np.float64),
             np.array(lengths, dtype=np.float64).reshape(-1, 2),
-            _orders([pair.preference for pair in done]),
+            np.array([orders for orders in both if None not in orders], dtype=np.float64).reshape(-1, 2),
         )
-
-
-def _orders(preferences: Sequence[Preference]) -> Array:
-    both = [preference.orders for preference in preferences if None not in preference.orders]
-    return np.array(both, dtype=np.float64).reshape(-1, 2)
 
 
 def measure(data: Data, asked_pairs: Sequence[AskedPair], verdicts: Sequence[Score] = ()) -> list[Measure]:
@@ -115,12 +137,11 @@ def measure(data: Data, asked_pairs: Sequence[AskedPair], verdicts: Sequence[Sco
 
     `verdicts` are those of the graded answers, in their order.
     """
+    done = ComparedPairs.of(data, asked_pairs)
     results = [
-        *_agreement(ComparedPairs.of(data, asked_pairs)),
+        *_agreement(done),
         *_graded(data, verdicts),
-        *_bias(ComparedPairs.of(data, asked_pairs)),
-    ]
-    results += [
+        *_bias(done),
         *_steadiness(asked_pairs),
         *_probed(asked_pairs),
         *_failures(asked_pairs, verdicts),
@@ -262,13 +283,14 @@ def _questions(preferences: Sequence[Preference]) -> list[list[float]]:
 
 
 def _probed(asked_pairs: Sequence[AskedPair]) -> list[Measure]:
-    results = [_lift(asked_pairs)]
     titles = {"master key": "master keys win", "empty": "empty answers win", "padding": "padding wins"}
-    for kind, title in titles.items():
-        done = [pair for pair in asked_pairs if pair.item.kind == kind and pair.preference.first is not None]
-        hits = sum(wins(pair) for pair in done)
-        results.append(share(kind, title, hits, len(done), "over both orders, against the answer people preferred"))
-    return results
+    note = "over both orders, against the answer people preferred"
+    done = [pair for pair in asked_pairs if pair.preference.first is not None]
+    won = {kind: [wins(pair) for pair in done if pair.item.kind == kind] for kind in titles}
+    return [
+        _lift(asked_pairs),
+        *(share(kind, title, sum(won[kind]), len(won[kind]), note) for kind, title in titles.items()),
+    ]
 
 
 def wins(pair: AskedPair) -> bool:
@@ -346,8 +368,8 @@ def _latency(asked_pairs: Sequence[AskedPair]) -> list[Measure]:
     seconds = [pair.seconds for pair in asked_pairs if pair.seconds is not None]
     if not seconds:
         return []
-    note = "one pair at a time"
+    shares = {"median_s": ("seconds, median", 0.5), "p95_s": ("seconds, 95th percentile", 0.95)}
     return [
-        Measure("median_s", "seconds, median", float(np.median(seconds)), n=len(seconds), note=note),
-        Measure("p95_s", "seconds, 95th percentile", float(np.quantile(seconds, 0.95)), n=len(seconds), note=note),
+        Measure(key, title, float(np.quantile(seconds, part)), n=len(seconds), note="one pair at a time")
+        for key, (title, part) in shares.items()
     ]

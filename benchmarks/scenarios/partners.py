@@ -11,9 +11,8 @@ from palaver.agents.simple import WORDS
 from palaver.core import Conversation, stable_seed
 from palaver.envs.maths import answers
 from palaver.envs.maths.reference import reference
-from palaver.envs.minecraft.mini.prompts import plan_of
-from palaver.envs.minecraft.mini.reference import twins
-from palaver.envs.writing.arxiv import reference as arxiv
+from palaver.envs.minecraft.mini.houses import plan_of, twins
+from palaver.envs.writing.reference import arxiv
 
 
 def fickle(conversation: Conversation, seed: int) -> str:
@@ -25,7 +24,7 @@ def fickle(conversation: Conversation, seed: int) -> str:
     """
     draw = random.Random(stable_seed("fickle", seed))
     if draw.random() < 0.5:
-        return arxiv.reference(conversation, seed)
+        return arxiv(conversation, seed)
     return " ".join(draw.choices(WORDS, k=draw.randint(1, 100)))
 
 

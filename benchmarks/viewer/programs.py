@@ -9,8 +9,8 @@ from typing import Any
 
 from palaver.core import Episode, PalaverError
 from palaver.envs.base.env import TextEnv, as_heard
-from palaver.envs.code import answers, scoring
-from palaver.envs.code.base import PairEnv
+from palaver.envs.code import answers
+from palaver.envs.code.base import PairEnv, run
 from palaver.envs.code.programs import AUX, join
 from palaver.envs.code.prompts import MAIN, SOLO
 from palaver.text import clean, one_line
@@ -43,7 +43,7 @@ def verdicts(env: TextEnv, episode: Episode) -> list[dict[str, Any]]:
         program = join(problem.preamble, aux, main, problem.entry_point)
         entry: dict[str, Any] = {"source": clean(program.source), "verdict": "not run", "tests": []}
         if program.main is not None and not program.fault:
-            report = scoring.run(problem, program.source, env.limits)
+            report = run(problem, program.source, env.limits)
             listed = [
                 [one_line(test_result.test, SHOWN), test_result.verdict, one_line(test_result.message, SHOWN)]
                 for test_result in report.results[:TESTS]

@@ -40,7 +40,7 @@ _SAME = (  # what never changes in an environment that was made
 
 @dataclass(frozen=True, slots=True)
 class RewardSpec:
-    """Parsed keyword `reward` of `palaver.make`.
+    """ParsedTasks keyword `reward` of `palaver.make`.
 
     Attributes:
         name: of the reward, as `judge:SPEC`.

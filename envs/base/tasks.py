@@ -17,7 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from palaver.core import PalaverWarning, TaskError
+from palaver.core import ConfigError, PalaverWarning, TaskError
+from palaver.envs.base.arguments import choice
 from palaver.text import one_line
 
 T = TypeVar("T")
@@ -65,6 +66,13 @@ class Task:
         return Task, (self.id, dict(self.data))
 
 
+class ParsedTasks(dict[str, T]):
+    """Task id -> what was read of the task. Copies of an environment share it."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ParsedTasks[T]:
+        return self
+
+
 def is_sample(source: str) -> bool:
     """Return whether `load_tasks` would read the built-in sample, whole or a slice of it.
 
@@ -97,12 +105,8 @@ def load_tasks(
     Raises:
         TaskError: missing or unreadable file, bad slice, empty set, no row that can be used, no `datasets`, no network.
     """
-    tasks, _ = read_tasks(source, _as_is, sample=sample, fields=fields, id_field=id_field, split=split)
+    tasks, _ = read_tasks(source, lambda task: task, sample=sample, fields=fields, id_field=id_field, split=split)
     return tasks
-
-
-def _as_is(task: Task) -> Task:
-    return task
 
 
 def read_tasks(
@@ -113,7 +117,7 @@ def read_tasks(
     fields: Mapping[str, type],
     id_field: str = "id",
     split: str = "train",
-) -> tuple[tuple[Task, ...], dict[str, T]]:
+) -> tuple[tuple[Task, ...], ParsedTasks[T]]:
     """The tasks named by `source`, and id -> what `read` makes of each.
 
     Rows are left out as by `load_tasks`.
@@ -139,7 +143,7 @@ def read_tasks(
     if not rows:
         raise TaskError(f"tasks={source!r} is empty; give a source or slice with at least one row")
     tasks: dict[str, Task] = {}
-    parsed_tasks: dict[str, T] = {}
+    parsed_tasks: ParsedTasks[T] = ParsedTasks()
     left_out: dict[str, TaskError] = {}
     for location, row in rows:
         try:
@@ -221,6 +225,20 @@ def _require(row: object, fields: Mapping[str, type], location: str) -> None:
             raise TaskError(f"{location}: the field {field!r} is missing or empty; it has {has}")
         if not isinstance(value, kind):
             raise TaskError(f"{location}: the field {field!r} is {type(value).__name__}, expected {kind.__name__}")
+
+
+def check_difficulty(source: str | os.PathLike[str], difficulty: str | None, known: Sequence[str]) -> None:
+    """Refuse a difficulty that does not exist, and one for tasks that are not generated.
+
+    None is accepted.
+
+    Raises:
+        ConfigError: it is refused.
+    """
+    if difficulty is not None:
+        choice("difficulty", difficulty, known)
+        if not is_generated(source):
+            raise ConfigError("difficulty is for tasks that are made here: 'sample' or 'generated:SEED:COUNT'")
 
 
 def is_generated(source: str | os.PathLike[str]) -> bool:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import re
+import threading
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 
 from palaver.core import ConfigError
 from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.tasks import Task
-from palaver.envs.code import answers, prompts, scoring
+from palaver.envs.base.tasks import ParsedTasks, Task
+from palaver.envs.code import answers, prompts
 from palaver.envs.code.expert import Advisor
-from palaver.envs.code.facts import ProgramFacts, gather, reason
-from palaver.envs.code.problems import CodeProblem, Problems
+from palaver.envs.code.problems import CodeProblem
 from palaver.envs.code.programs import AUX, Program, join
 from palaver.envs.code.prompts import MAIN, SOLO, Mode, TurnResult, VisibleTest, follow_up
-from palaver.envs.code.sandbox import Limits, Report
+from palaver.envs.code.reward import ProgramFacts, gather, reason
+from palaver.envs.code.sandbox import Limits, Report, score
 
 _CANDIDATE = re.compile(r"\bcandidate\b")
+KEPT = 4096  # reports
+LASTING = frozenset({"pass", "fail", "error"})  # what does not depend on how busy the machine was
+
+_reports: OrderedDict[tuple[str, str, str, Limits], Report] = OrderedDict()
+_lock = threading.Lock()
 
 
 class PairEnv(TextEnv):
@@ -46,7 +53,7 @@ class PairEnv(TextEnv):
     def __init__(
         self,
         tasks: tuple[Task, ...],
-        problems: Problems,
+        problems: ParsedTasks[CodeProblem],
         *,
         agents: int,
         num_turns: int,
@@ -96,7 +103,7 @@ class PairEnv(TextEnv):
         aux, main = (programs.get(agent_name) or programs[SOLO] for agent_name in (AUX, MAIN))
         program = join(problem.preamble, aux, main, problem.entry_point)
         runs = program.main is not None and not program.fault
-        report = scoring.run(problem, program.source, self.limits) if runs else None
+        report = run(problem, program.source, self.limits) if runs else None
         facts = gather(programs, problem.entry_point, program, report, problem.total)
         parts = self.rewards(facts)
         if report and not report.scored:
@@ -138,3 +145,28 @@ class PairEnv(TextEnv):
 
 def _unscored(report: Report) -> str:
     return f"not scored, the sandbox failed: {report.message or 'it printed nothing'} (see `palaver doctor`)"
+
+
+def run(problem: CodeProblem, program: str, limits: Limits) -> Report:
+    """The sandbox's report on a program; that of an equal program where there is one.
+
+    Args:
+        problem: whose tests decide.
+        program: its source.
+        limits: what it may use.
+
+    Raises:
+        SandboxError: no sandbox is possible on this machine.
+    """
+    key = (program, problem.tests, problem.entry_point, limits)
+    with _lock:
+        if known := _reports.get(key):
+            _reports.move_to_end(key)
+            return known
+    report = score(program, problem.tests, problem.entry_point, prompt=problem.context, limits=limits)
+    if all(verdict in LASTING for verdict in (report.verdict, *(result.verdict for result in report.results))):
+        with _lock:
+            _reports[key] = report
+            while len(_reports) > KEPT:
+                _reports.popitem(last=False)
+    return report

@@ -16,8 +16,8 @@ from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.code import problems, reward
 from palaver.envs.code.base import PairEnv
 from palaver.envs.code.expert import Expert, advisor
-from palaver.envs.code.facts import ProgramFacts
 from palaver.envs.code.prompts import Mode, read_mode
+from palaver.envs.code.reward import ProgramFacts
 from palaver.envs.code.sandbox import DEFAULT, Limits
 
 MOST_TURNS = 100

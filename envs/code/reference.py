@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 
 from palaver.core import Conversation
+from palaver.envs.base.scripted import first_prompt
 from palaver.envs.code.programs import AUX
 from palaver.envs.code.prompts import MAIN, parse_request
 
@@ -19,13 +20,13 @@ SOLUTIONS = Path(__file__).with_name("solutions.jsonl")
 
 def reference(conversation: Conversation, _seed: int) -> str:
     """Write the requested function; for a problem that is not built in, the answer of `lazy`."""
-    agent, name = parse_request(conversation[0].content) if conversation else ("", "")
+    agent, name = parse_request(first_prompt(conversation))
     return _written(agent, solutions().get(name) or _idle(name))
 
 
 def lazy(conversation: Conversation, _seed: int) -> str:
     """A helper that returns what it is given, and a thin wrapper of it."""
-    agent, name = parse_request(conversation[0].content) if conversation else ("", "")
+    agent, name = parse_request(first_prompt(conversation))
     return _written(agent, _idle(name))
 
 

@@ -42,17 +42,21 @@ there are players, parted by spaces; `id` names a task.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from palaver.core import ConfigError
+from palaver.core import Conversation, TaskError
+from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.tasks import Task
-from palaver.envs.echo import data, prompts, rules
+from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.writing.text import words
 
 LARGEST = 1_000_000  # value of `agents` and of `num_turns`
+LONGEST = 24  # characters of a word that is passed on
+SAMPLE = Path(__file__).with_name("sample.jsonl")
+_GIVEN = re.compile(r"The word is: (\w+)$")
 
 
 class EchoEnv(TextEnv):
@@ -82,50 +86,111 @@ class EchoEnv(TextEnv):
         render_mode: str | None = None,
         max_length: int = 1024,
     ) -> None:
-        for keyword, value in (("agents", agents), ("num_turns", num_turns)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
-                raise ConfigError(f"{keyword} must be a whole number from 1 to {LARGEST:,}, got {value!r:.40}")
-        if not isinstance(shared, bool):
-            raise ConfigError(f"shared must be true or false, got {shared!r}")
         super().__init__(
-            [f"a{n}" for n in range(1, agents + 1)],
-            data.load(tasks, agents),
+            [f"a{n}" for n in range(1, whole_number("agents", agents, 1, LARGEST) + 1)],
+            load(tasks, agents),
             render_mode=render_mode,
             max_length=max_length,
             source=tasks,
         )
-        self.num_turns = num_turns
+        self.num_turns = whole_number("num_turns", num_turns, 1, LARGEST)
         self.max_return = 1.5 * num_turns
-        self.shared = shared
+        self.shared = truth("shared", shared)
         self.targets: dict[str, str] = {}
 
     def initial_observations(self, task: Task) -> dict[str, str]:
         """Give every player its own word."""
         self.targets = self._own_words(task)
-        return {agent: prompts.opening(word, self.num_turns) for agent, word in self.targets.items()}
+        return {agent: opening(word, self.num_turns) for agent, word in self.targets.items()}
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Reward the texts and give each player its next word."""
-        rewards = {agent: rules.judge(self.targets[agent], text) for agent, text in actions.items()}
+        rewards = {agent: judge(self.targets[agent], text) for agent, text in actions.items()}
         if self.shared:
             rewards = dict.fromkeys(rewards, _mean_components(list(rewards.values())))
         own_words = self._own_words(self.task)
         neighbours = zip(self.agents, [*self.agents[1:], self.agents[0]], strict=True)
-        self.targets = {
-            agent: rules.next_target(actions[neighbour], own_words[agent]) for agent, neighbour in neighbours
-        }
+        self.targets = {agent: next_target(actions[neighbour], own_words[agent]) for agent, neighbour in neighbours}
         terminated = self.turn + 1 >= self.num_turns
         return StepResult(
             rewards,
-            observations={} if terminated else {agent: prompts.feedback(word) for agent, word in self.targets.items()},
+            observations={} if terminated else {agent: feedback(word) for agent, word in self.targets.items()},
             terminated=terminated,
             metrics={"words": sum(len(words(text)) for text in actions.values()) / len(actions)},
         )
 
     def _own_words(self, task: Task) -> dict[str, str]:
         """Agent -> its word of the task."""
-        return dict(zip(self.possible_agents, map(rules.first_word, task["words"].split()), strict=False))
+        return dict(zip(self.possible_agents, map(first_word, task["words"].split()), strict=False))
 
 
 def _mean_components(rewards: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: sum(components[name] for components in rewards) / len(rewards) for name in rewards[0]}
+
+
+def first_word(text: str) -> str:
+    """The first word of a text, lower case and cut at 24 characters; "" if it has none.
+
+    >>> first_word("- Amber, please"), first_word("...")
+    ('amber', '')
+    """
+    return next(iter(words(text)), "")[:LONGEST]
+
+
+def judge(target: str, text: str) -> dict[str, float]:
+    """Reward components of one text: `echo` and `brevity`.
+
+    `echo` is 1 if the target is one of its words, `brevity` 0.5 if it is the only one.
+
+    >>> judge("amber", "Amber!"), judge("amber", "the amber one"), judge("amber", "ambers")
+    ({'echo': 1.0, 'brevity': 0.5}, {'echo': 1.0, 'brevity': 0.0}, {'echo': 0.0, 'brevity': 0.0})
+    """
+    spoken_words = [word[:LONGEST] for word in words(text)]
+    return {"echo": float(target in spoken_words), "brevity": 0.5 * float(spoken_words == [target])}
+
+
+def next_target(text: str, own_word: str) -> str:
+    """Next target of an agent: the first word of its neighbour's text.
+
+    After silence it is the agent's own word.
+    """
+    return first_word(text) or own_word
+
+
+def opening(word: str, turns: int) -> str:
+    """The rules and the first word."""
+    return (
+        f"For {turns} turns, answer with the word you are given and with nothing else. "
+        f"Later words are the first ones that your neighbour says.\nThe word is: {word}"
+    )
+
+
+def feedback(word: str) -> str:
+    """The next word."""
+    return f"The word is: {word}"
+
+
+def load(source: str | Path, agents: int) -> tuple[Task, ...]:
+    """Tasks with `words`, a text of words parted by spaces, one for each agent in order.
+
+    `id` names a task.
+
+    Raises:
+        TaskError: see `palaver.envs.base.tasks.load_tasks`.
+    """
+
+    def check(task: Task) -> None:
+        words = task["words"].split()
+        if len(words) < agents or not all(map(first_word, words)):
+            raise TaskError(f"task {task.id!r}: the field 'words' needs a word for each of {agents} players")
+
+    tasks, _ = read_tasks(source, check, sample=SAMPLE, fields={"words": str})
+    return tasks
+
+
+def reference(conversation: Conversation, _seed: int) -> str:
+    """The word of the last message that gives one; "" if none does."""
+    for message in reversed(conversation):
+        if message.role != "assistant" and (match := _GIVEN.search(message.content)):
+            return match[1]
+    return ""

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from palaver.envs.base.tasks import Task
-from palaver.envs.maths.scorer import MathsScorer, Verifier
+from palaver.core import TaskError
+from palaver.envs.base.tasks import Generate, Task, check_difficulty, read_tasks
+from palaver.envs.maths import answers
+from palaver.envs.maths.problems import DIFFICULTIES, Difficulty, rows
 from palaver.envs.workflows.builtin import workflow as find
 from palaver.envs.workflows.env import WorkflowEnv
 from palaver.envs.workflows.graph import Workflow
 from palaver.envs.workflows.reward_scheme import RewardScheme, parse_reward_scheme
+from palaver.envs.workflows.scoring import Marks
+from palaver.text import one_line
+
+HINT = "End with #### and the answer."
+SAMPLE = Path(__file__).with_name("sample.jsonl")  # of `gsm8k-v0`: word problems written for this project
+FIELDS = {"question": str, "answer": str}
 
 
 class MathsEnv(WorkflowEnv):
@@ -24,7 +34,6 @@ class MathsEnv(WorkflowEnv):
         rounds: of a workflow that has rounds; None is its own number.
         options: more keywords of a workflow that is given by name.
         reward_scheme: how scores become rewards, by name; None takes the defaults.
-        verifier: `exact`, or `math-verify` for expressions that are equal but written otherwise.
         shown: most characters of a text that others are shown.
         source: where the tasks came from.
         render_mode: `ansi` or None.
@@ -43,7 +52,6 @@ class MathsEnv(WorkflowEnv):
         rounds: int | None,
         options: Mapping[str, Any] | None,
         reward_scheme: Mapping[str, Any] | RewardScheme | None,
-        verifier: Verifier,
         shown: int,
         source: str | Path,
         render_mode: str | None,
@@ -52,7 +60,7 @@ class MathsEnv(WorkflowEnv):
         numbers = {name: value for name, value in {"agents": agents, "rounds": rounds}.items() if value is not None}
         super().__init__(
             find(workflow, {**numbers, **(options or {})}),
-            MathsScorer(verifier),
+            MathsScorer(),
             tasks,
             parse_reward_scheme(reward_scheme),
             shown=shown,
@@ -60,3 +68,79 @@ class MathsEnv(WorkflowEnv):
             render_mode=render_mode,
             max_length=max_length,
         )
+
+
+class MathsScorer:
+    """1 for the right answer, else 0: numbers as fractions, anything else word for word."""
+
+    def question(self, task: Task, _agent: str) -> str:
+        """The same question for every agent."""
+        return opening(task["question"])
+
+    def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
+        """Each answer by itself."""
+        truth = _truth(task["answer"])
+        parsed = {agent: answers.read(text) for agent, text in texts.items()}
+        scores = {agent: float(answers.right(answer, truth)) for agent, answer in parsed.items()}
+        summary = ", ".join(f"{agent} {answer.key or 'nothing'}" for agent, answer in parsed.items())
+        return Marks(scores, reason=one_line(f"right is {truth.key}; {summary}", 300))
+
+    def key(self, text: str) -> str:
+        """The number as an exact fraction, else the words that are marked."""
+        return answers.read(text).key
+
+    def hide(self, text: str) -> str:
+        """The text without the number that it answers."""
+        return answers.hidden(text)
+
+    def formed(self, text: str) -> bool:
+        """Return whether `####` or a box marks an answer."""
+        answer = answers.read(text)
+        return answer.marked and bool(answer.key)
+
+
+@functools.lru_cache(maxsize=4096)
+def _truth(text: str) -> answers.ParsedAnswer:
+    return answers.gold(text)
+
+
+def opening(question: str) -> str:
+    """The question, and how its answer is to be marked."""
+    return f"{question.strip()}\n{HINT}"
+
+
+def question_of(prompt: str) -> str:
+    """The question of the prompt that `opening` wrote; "" where it wrote none."""
+    before, hint, _ = prompt.partition(f"\n{HINT}")
+    return before if hint else ""
+
+
+def load(source: str | Path, sample: Path | Generate) -> tuple[Task, ...]:
+    """Tasks with `question` and `answer`.
+
+    `answer` ends with `#### ` and the right answer, or is it; `id` names a task.
+
+    Raises:
+        TaskError: no answer holds one; see `palaver.envs.base.tasks.load_tasks` for the others.
+    """
+
+    def check(task: Task) -> None:
+        if not answers.gold(task["answer"]).key:
+            location = one_line(f"{source}, task {task.id!r}")
+            raise TaskError(
+                f"{location}: the field 'answer' holds no answer after ####: {one_line(task['answer'], 80)!r}"
+            )
+
+    tasks, _ = read_tasks(source, check, sample=sample, fields=FIELDS)
+    return tasks
+
+
+def load_made(source: str | Path, difficulty: Difficulty | None) -> tuple[Task, ...]:
+    """The same, where `sample` and `generated:SEED:COUNT` are made here.
+
+    Raises:
+        ConfigError: a difficulty that does not exist, or one for questions that are not made here.
+        TaskError: as `load`.
+    """
+    check_difficulty(source, difficulty, DIFFICULTIES)
+    return load(source, partial(rows, difficulty=difficulty or "medium"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal, NamedTuple, get_args
 
 from palaver.core import stable_seed
@@ -76,16 +77,16 @@ class MathProblem:
     @property
     def results(self) -> list[int]:
         """The number after every step."""
-        totals, total = [], self.start
-        for step in self.steps:
-            total = apply(total, step.operator, step.number)
-            totals.append(total)
-        return totals
+        return self._plain.results
 
     @property
     def rationale(self) -> str:
         """The way to the answer and the answer, in the public schema of GSM8K."""
-        return way(Plain(self.start, [(step.operator, step.number) for step in self.steps], self.things), self.results)
+        return way(self._plain, self.results)
+
+    @property
+    def _plain(self) -> Plain:
+        return Plain(self.start, [(step.operator, step.number) for step in self.steps], self.things)
 
 
 class Plain(NamedTuple):
@@ -94,6 +95,12 @@ class Plain(NamedTuple):
     start: int
     steps: list[tuple[str, int]]
     things: str = ""
+
+    @property
+    def results(self) -> list[int]:
+        """The number after every step."""
+        totals = accumulate(self.steps, lambda total, step: apply(total, *step), initial=self.start)
+        return list(totals)[1:]
 
 
 def apply(total: int, operator: str, operand: int) -> int:

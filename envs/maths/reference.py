@@ -12,11 +12,12 @@ import random
 import re
 
 from palaver.core import Conversation, stable_seed
-from palaver.envs.maths import answers, prompts
+from palaver.envs.base.scripted import observed
+from palaver.envs.maths import answers
+from palaver.envs.maths.env import HINT, SAMPLE, question_of
 from palaver.envs.maths.problems import apply, solve, way
-from palaver.envs.maths.sample import SAMPLE
 from palaver.envs.workflows.builtin import CHOICE, VERDICT
-from palaver.envs.workflows.quote import MARK, NOTHING
+from palaver.envs.workflows.prompts import MARK, NOTHING
 
 ERRS = 0.2  # share of steps that a muddler gets wrong
 FOLLOWS = 0.5  # share of answers for which it takes over another's
@@ -29,7 +30,7 @@ def reference(conversation: Conversation, _seed: int) -> str:
     For a question that it cannot solve it is the answer that others gave, or "".
     """
     question_prompt, last_prompt = _read_prompts(conversation)
-    right, rationale = _solved(prompts.question_of(question_prompt))
+    right, rationale = _solved(question_of(question_prompt))
     quoted_texts = quotes(last_prompt)
     if last_prompt.endswith(VERDICT):
         return "APPROVE" if quoted_texts and answers.read(quoted_texts[-1]).key == right else "REJECT"
@@ -53,7 +54,7 @@ def muddler(conversation: Conversation, seed: int) -> str:
         return f"#### {rng.randint(1, max(1, len(quotes(last_prompt))))}"
     if quoted_texts and rng.random() < FOLLOWS:
         return rng.choice(quoted_texts)
-    problem = solve(prompts.question_of(question_prompt))
+    problem = solve(question_of(question_prompt))
     if problem is None:
         return ""
     total, results = problem.start, []
@@ -63,11 +64,6 @@ def muddler(conversation: Conversation, seed: int) -> str:
             total = max(0, total + rng.choice((-2, -1, 1, 2)))
         results.append(total)
     return way(problem, results)
-
-
-def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Says nothing."""
-    return ""
 
 
 def quotes(prompt: str) -> list[str]:
@@ -81,23 +77,16 @@ def _bare(text: str) -> str:
 
 def _read_prompts(conversation: Conversation) -> tuple[str, str]:
     """The prompt that holds the question, and the newest prompt."""
-    prompts_seen = [message.content for message in conversation if message.role == "user"]
-    return (
-        (next((text for text in prompts_seen if prompts.HINT in text), ""), prompts_seen[-1])
-        if prompts_seen
-        else ("", "")
-    )
+    prompts_seen = observed(conversation)
+    return (next((text for text in prompts_seen if HINT in text), ""), prompts_seen[-1]) if prompts_seen else ("", "")
 
 
 def _solved(question: str) -> tuple[str, str]:
     """The key of the right answer, and a text that gives it; both "" where it is not known."""
     parsed = solve(question)
     if parsed is not None:
-        total, results = parsed.start, []
-        for operator, operand in parsed.steps:
-            total = apply(total, operator, operand)
-            results.append(total)
-        return str(total), way(parsed, results)
+        results = parsed.results
+        return str([parsed.start, *results][-1]), way(parsed, results)
     text = _known().get(question, "")
     return (answers.gold(text).key, text) if text else ("", "")
 

@@ -122,15 +122,19 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from palaver.core import ConfigError
+from palaver.core import ConfigError, TaskError
+from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
-from palaver.envs.base.tasks import Task
-from palaver.envs.matrix import data, games, prompts, reward, rules
-from palaver.envs.matrix.reading import MOST_PAY
+from palaver.envs.base.tasks import Task, read_tasks
+from palaver.envs.matrix import games, prompts, rules
+from palaver.envs.matrix.games import MOST_PAY
+from palaver.envs.matrix.rules import regret, score
 from palaver.envs.matrix.solve import Solution, least, max_return, solve
 from palaver.envs.matrix.table import Floats
+from palaver.text import one_line
 
 MOST_REPEATS = 1_000_000
+SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
 class MatrixEnv(TextEnv):
@@ -173,12 +177,10 @@ class MatrixEnv(TextEnv):
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
-        if isinstance(repeats, bool) or not isinstance(repeats, int) or not 1 <= repeats <= MOST_REPEATS:
-            raise ConfigError(f"repeats must be a whole number from 1 to {MOST_REPEATS:,}, got {repeats!r:.40}")
+        whole_number("repeats", repeats, 1, MOST_REPEATS)
         switches = {"shared": shared, "role_prompts": role_prompts, "show_payoffs": show_payoffs, "feedback": feedback}
         for keyword, value in switches.items():
-            if not isinstance(value, bool):
-                raise ConfigError(f"{keyword} must be true or false, got {value!r:.40}")
+            truth(keyword, value)
         table = games.load(game, agents, penalty)
         self.solution = solve(table.shared() if shared else table)
         self.game = self.solution.game
@@ -190,9 +192,7 @@ class MatrixEnv(TextEnv):
         self.forfeit = _forfeit(illegal, self.solution, self.competitive)
         self.position = rules.begin(self.game)
         self.tally = rules.Tally.of(len(self.game.agents))
-        super().__init__(
-            self.game.agents, data.load(tasks), render_mode=render_mode, max_length=max_length, source=tasks
-        )
+        super().__init__(self.game.agents, load(tasks), render_mode=render_mode, max_length=max_length, source=tasks)
         self.legal_actions = dict(zip(self.game.agents, self.game.actions, strict=True))
         self._prompts_fit()
 
@@ -207,9 +207,9 @@ class MatrixEnv(TextEnv):
         chosen = [rules.action_index(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]
         legal = all(n is not None for n in chosen)
         played = rules.completed(chosen, self.game.sizes, self.rng) if legal or self.competitive else None
-        parts = reward.score(self.solution, at, played, self.forfeit, [n is None for n in chosen])
+        parts = score(self.solution, at, played, self.forfeit, [n is None for n in chosen])
         rewards = [sum(components.values()) for components in parts]
-        lost = reward.regret(self.solution, at, played, sum(rewards) / len(rewards))
+        lost = regret(self.solution, at, played, sum(rewards) / len(rewards))
         then = rules.advance(self.game, at, played, self.repeats)
         if then is not None:
             self.position = then
@@ -269,3 +269,25 @@ def _forfeit(illegal: object, solution: Solution, separate: bool) -> float | Non
             f"illegal must be 'minimum', or a number of at most {max_forfeit:g} in this game, got {illegal!r:.40}"
         )
     return float(illegal)
+
+
+def load(source: str | Path) -> tuple[Task, ...]:
+    """Tasks with `wording`, a text, and `order`.
+
+    `order` is the number of places by which the list of actions is rotated, 0 if left out.
+
+    Raises:
+        TaskError: no row can be used; see `palaver.envs.base.tasks.load_tasks` for the others.
+    """
+    tasks, orders = read_tasks(source, _order, sample=SAMPLE, fields={"wording": str})
+    return tuple(Task(task.id, {**task.data, "order": orders[task.id]}) for task in tasks)
+
+
+def _order(task: Task) -> int:
+    given = task.data.get("order")
+    if given in (None, ""):
+        return 0
+    text = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""  # csv knows texts alone
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise TaskError(f"task {task.id!r}: the field 'order' must be a whole number, got {one_line(repr(given), 60)}")
+    return int(text)

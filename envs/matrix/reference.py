@@ -14,6 +14,7 @@ from typing import Any
 
 from palaver.core import Conversation, stable_seed
 from palaver.envs.base.env import TextEnv
+from palaver.envs.base.scripted import observed
 from palaver.envs.matrix import games, prompts
 from palaver.envs.matrix.solve import Solution, solve
 from palaver.envs.matrix.table import MatrixGame
@@ -30,7 +31,7 @@ def reference(conversation: Conversation, seed: int) -> str:
     The game is read from the tables where the prompt shows them, else known by its name. A player without a name plays
     the part of one drawn by the seed. Of a game that it cannot know it plays the first action listed.
     """
-    prompts_seen = [message.content for message in conversation if message.role == "user"]
+    prompts_seen = observed(conversation)
     head = _HEAD.match(prompts_seen[0]) if prompts_seen else None
     solution = _solution(head[1], prompts_seen[0]) if head else None
     if head is None or solution is None:
@@ -45,13 +46,8 @@ def reference(conversation: Conversation, seed: int) -> str:
 
 def uniform(conversation: Conversation, seed: int) -> str:
     """Any of the listed actions, drawn by the seed; "" if none are listed."""
-    listed = _listed([message.content for message in conversation if message.role == "user"])
+    listed = _listed(observed(conversation))
     return listed[stable_seed("matrix uniform", seed) % len(listed)] if listed else ""
-
-
-def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Says nothing."""
-    return ""
 
 
 def legal(_env: TextEnv, _agent: str, seed: int) -> Callable[[str, Mapping[str, Any]], str]:

@@ -1,8 +1,13 @@
-"""Parse an agent's text into legal commands and the rejection reasons of the others. Pure.
+"""Parse an agent's text into commands and the reasons against others; carry them out.
 
 The grammar is that of CoMLRL's StrBuild and HouseBuild (OpenMLRL/LLM_Collab_Minecraft): of a text with a pair of
 markdown fences only what the first pair encloses counts; every line is a command, less its bullet or number, with or
-without `/`. A text is never evaluated: what is no command is rejected with a reason.
+without `/`. A text is never evaluated: what is no command is rejected with a reason. Later commands overwrite earlier
+ones.
+
+A line is plain if it is a command in its usual form: the verb with its `/`, coordinates of one digit each, and the name
+of a known block, parted by single spaces. Up to the block all such lines are equally long, and numpy reads them as one
+table.
 """
 
 from __future__ import annotations
@@ -10,13 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palaver.envs.minecraft import bulk
-from palaver.envs.minecraft.world import Box
+from palaver.envs.minecraft.world import AIR, Box, Cells
 from palaver.text import one_line
 
 FENCE = "```"
@@ -34,6 +38,9 @@ Boxes: TypeAlias = "NDArray[np.intp]"
 Placing = tuple[int, int, int, int, int, int, int]  # the lowest corner, the highest corner, the code
 Kept: TypeAlias = "slice | list[int] | Boxes"  # places of lines
 KILL = "/kill"
+NOWHERE = -1  # the code of a cell that no command reached
+AT_ONCE = 2_000_000  # cells times commands that are looked at in one go
+ParsedLines: TypeAlias = "tuple[NDArray[np.uint8], list[int]]"  # coordinates, (numbers, lines), and codes
 
 
 class RejectedLine(NamedTuple):
@@ -127,13 +134,13 @@ def read(text: str, terms: Terms) -> ParsedCommands:
     lines = text.splitlines()
     faults: dict[int, str] = {}
     kills: list[int] = []
-    parsed = bulk.read(lines, terms.verb, numbers, terms.codes)
+    parsed = read_plain(lines, terms.verb, numbers, terms.codes)
     if parsed is not None:
         table = _table(len(lines), np.s_[:], parsed, terms)
     else:
         lines = lines_of(text)
         usual = [n for n, line in enumerate(lines) if line.startswith(f"/{terms.verb} ")]
-        parsed = bulk.read([lines[n] for n in usual], terms.verb, numbers, terms.codes)
+        parsed = read_plain([lines[n] for n in usual], terms.verb, numbers, terms.codes)
         table = _table(len(lines), usual, parsed, terms)
     _parse(lines, table, faults, kills, terms)
     used = dict.fromkeys(terms.limits, 0)
@@ -148,7 +155,7 @@ def read(text: str, terms: Terms) -> ParsedCommands:
     return ParsedCommands(placings[:, :6], placings[:, 6], lines, faults, len(kills), used)
 
 
-def _table(count: int, places: slice | list[int], parsed: bulk.ParsedLines | None, terms: Terms) -> Boxes:
+def _table(count: int, places: slice | list[int], parsed: ParsedLines | None, terms: Terms) -> Boxes:
     """Table (8, lines) of plain commands.
 
     A column holds the lowest corner, the highest corner, the code, and 1 if placing, else 0.
@@ -294,3 +301,72 @@ def parse_line(line: str, terms: Terms) -> Placing | str | None:
 
 def _quoted_word(word: str) -> str:
     return repr(one_line(word, SHOWN))
+
+
+def read_plain(lines: Sequence[str], verb: str, numbers: int, codes: Mapping[str, int]) -> ParsedLines | None:
+    """Coordinates, (numbers, lines), and codes of lines; None unless every line is plain.
+
+    Args:
+        lines: of any text.
+        verb: the command.
+        numbers: how many coordinates it has.
+        codes: the known blocks.
+    """
+    pattern = f"/{verb} {'0 ' * numbers}"
+    width = len(pattern)
+    code = codes.get
+    known = [code(line[width:]) for line in lines]
+    heads = "".join([line[:width] for line in lines])
+    if not lines or None in known or len(heads) != width * len(lines) or not heads.isascii():
+        return None
+    columns = np.frombuffer(heads.encode(), dtype=np.uint8).reshape(-1, width).T
+    off = columns - np.frombuffer(pattern.encode(), dtype=np.uint8)[:, None]  # where the pattern has a 0 the digit
+    digits = off[-2 * numbers :: 2].copy()
+    off[-2 * numbers :: 2] = 0
+    return None if off.any() or digits.max() > 9 else (digits, cast("list[int]", known))
+
+
+def carry_out(cells: Cells, owner: Cells, readings: Sequence[ParsedCommands]) -> list[NDArray[np.bool_]]:
+    """Change `cells` and `owner` in place by the agents' commands, in the order of `readings`.
+
+    Returns:
+        For each agent, True for the cells that hold a block after its own commands alone. Shape of the world.
+    """
+    commands = sum(len(reading.codes) for reading in readings)
+    leave = _at_once if cells.size * commands <= AT_ONCE else _one_by_one
+    placed = []
+    for agent, visible_boxes in enumerate(leave(cells.shape, readings), start=1):
+        holds = visible_boxes > AIR
+        np.copyto(cells, visible_boxes, where=visible_boxes != NOWHERE)
+        np.copyto(owner, np.where(holds, np.int16(agent), np.int16(0)), where=visible_boxes != NOWHERE)
+        placed.append(holds)
+    return placed
+
+
+def _one_by_one(shape: tuple[int, ...], readings: Sequence[ParsedCommands]) -> list[Cells]:
+    """Of each agent what its commands leave: codes, `NOWHERE` where none of them reached."""
+    left = []
+    for reading in readings:
+        cells = np.full(shape, NOWHERE, dtype=np.int16)
+        for (a, b, c, d, e, f), code in zip(reading.boxes.tolist(), reading.codes.tolist(), strict=True):
+            cells[a : d + 1, b : e + 1, c : f + 1] = code
+        left.append(cells)
+    return left
+
+
+def _at_once(shape: tuple[int, ...], readings: Sequence[ParsedCommands]) -> list[Cells]:
+    """The same in one go over all commands: each cell looks for the newest box that holds it."""
+    background = np.array([[0, 0, 0, *shape]])  # behind the oldest box of each agent one that holds everything
+    boxes = np.concatenate([array for parsed in readings for array in (parsed.boxes[::-1], background)]).T
+    x, y, z = (
+        (boxes[axis] <= coordinates) & (coordinates <= boxes[axis + 3])
+        for axis, coordinates in enumerate(np.arange(n)[:, None] for n in shape)
+    )
+    held = x[:, None, None] & (y[:, None] & z)  # (X, Y, Z, commands)
+    left, start = [], 0
+    for reading in readings:
+        codes = np.full(len(reading.codes) + 1, NOWHERE, dtype=np.int16)
+        codes[:-1] = reading.codes[::-1]
+        left.append(codes[held[..., start : start + len(codes)].argmax(-1)])
+        start += len(codes)
+    return left

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.tasks import Task
-from palaver.envs.minecraft import picture
-from palaver.envs.minecraft.build import carry_out
-from palaver.envs.minecraft.commands import ParsedCommands, Terms, read, shares
+from palaver.envs.base.tasks import ParsedTasks, Task
+from palaver.envs.minecraft.commands import ParsedCommands, Terms, carry_out, read, shares
+from palaver.envs.minecraft.letters import ansi
+from palaver.envs.minecraft.rendering import rgb_array
 from palaver.envs.minecraft.world import Cells, Difference, Palette, Position, difference, empty
 from palaver.text import clean
 
@@ -39,13 +39,6 @@ class BuildTarget:
     target: Cells
     palette: Palette
     origin: Position = (0, 0, 0)
-
-
-class Plans(dict[str, BuildTarget]):
-    """Task id -> plan. Copies of an environment share it."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Plans:
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ class BuildingEnv(TextEnv):
     def __init__(
         self,
         tasks: tuple[Task, ...],
-        plans: Plans,
+        plans: ParsedTasks[BuildTarget],
         *,
         agents: int,
         num_turns: int,
@@ -167,11 +160,11 @@ class BuildingEnv(TextEnv):
         With `rgb_array` a picture (h, w, 3).
         """
         if self.render_mode == "rgb_array":
-            return picture.rgb_array(self.target, self.built, self.palette, self.owner, self.shape_only)
+            return rgb_array(self.target, self.built, self.palette, self.owner, self.shape_only)
         text = super().render()
         if text is None:
             return None
-        layers = picture.ansi(self.target, self.built, self.palette, self.owner, self.shape_only)
+        layers = ansi(self.target, self.built, self.palette, self.owner, self.shape_only)
         return f"{clean(layers, len(layers))}\n\n{text}"
 
     def _start(self, plan: BuildTarget) -> None:

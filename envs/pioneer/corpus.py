@@ -10,10 +10,9 @@ from __future__ import annotations
 import random
 
 from palaver.core import Conversation
-from palaver.envs.pioneer.prompts import observer
+from palaver.envs.pioneer.env import observer
 from palaver.envs.writing import corpus
-from palaver.envs.writing.arxiv.corpus import AUTHORS, LENGTHS, paper
-from palaver.envs.writing.arxiv.prompts import opening
+from palaver.envs.writing.arxiv.corpus import AUTHORS, LENGTHS, opening, paper
 from palaver.envs.writing.env import SOLO
 
 

@@ -49,7 +49,6 @@ from typing import Any, ClassVar
 from palaver.core import ConfigError
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.tasks import Task
-from palaver.envs.pioneer import prompts
 from palaver.registry import make, spec
 
 SEATS = ("pioneer", "observer")
@@ -109,7 +108,7 @@ class PioneerEnv(TextEnv):
         parts = {f"{who}_{name}": value for name, value in infos[self.next_agent]["reward_components"].items()}
         metrics = dict(infos[self.next_agent]["metrics"])
         illegal = int(metrics.pop("illegal"))
-        observations = {} if self.turn else {"observer": prompts.observer(self.question, actions[who])}
+        observations = {} if self.turn else {"observer": observer(self.question, actions[who])}
         return StepResult(
             dict.fromkeys(self.agents, parts),
             observations,
@@ -118,3 +117,12 @@ class PioneerEnv(TextEnv):
             illegal={who: illegal},
             can_act=SEATS[1:],
         )
+
+
+def observer(question: str, answer: str) -> str:
+    """The task, and the pioneer's answer between marks.
+
+    Whatever the answer holds is put in as it is.
+    """
+    request = "End of the partner's answer. Write your own answer to the task."
+    return f"{question}\n\nA partner answered:\n\n{answer}\n\n{request}"

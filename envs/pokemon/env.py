@@ -106,9 +106,10 @@ import numpy as np
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.env import MAX_LENGTH, Each, Step, StepResult, TextEnv, as_heard
 from palaver.envs.base.tasks import Task
-from palaver.envs.pokemon import data, replay, rules, vector
+from palaver.envs.pokemon import replay, rules, vector
 from palaver.envs.pokemon.reward import WEIGHTS, Standing, forfeited, score, standing
 from palaver.envs.pokemon.showdown import SIDES, Battle, BattleLostError, Setup, Side, SideView, dex, shared_pool
+from palaver.envs.pokemon.teams import matchups
 
 TURNS = 300
 
@@ -182,7 +183,7 @@ class PokemonEnv(TextEnv):
         self.observation, self.weights = observation, WEIGHTS[reward]
         self.penalty, self.forfeit, self.turn_limit = float(penalty), forfeit, turn_limit
         super().__init__(
-            SIDES, data.load(teams, self.format), render_mode=render_mode, max_length=max_length, source=teams
+            SIDES, matchups(teams, self.format), render_mode=render_mode, max_length=max_length, source=teams
         )
         self.battle: Battle | None = None
         self.choices: list[dict[str, dict[str, str]]] = []

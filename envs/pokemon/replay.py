@@ -9,17 +9,17 @@ import re
 from collections.abc import Sequence
 from importlib import resources
 
-from palaver.envs.pokemon import events
+from palaver.envs.pokemon.showdown.pool import shared_pool
 from palaver.text import clean
+
+MAJOR = frozenset({"move", "switch", "drag", "replace", "cant", "faint", "win", "tie", "-weather", "detailschange"})
 
 
 def text(title: str, lines: Sequence[str]) -> str:
     """The battle as an onlooker reads it, safe to print."""
     paragraphs = [f"[{title}]"]
     turns = _turns(lines)
-    for (turn, _), event_text in zip(
-        turns, events.event_texts([turn_lines for _, turn_lines in turns], ""), strict=True
-    ):
+    for (turn, _), event_text in zip(turns, event_texts([turn_lines for _, turn_lines in turns], ""), strict=True):
         paragraphs.append(f"Turn {turn}" if turn else "Start")
         paragraphs += [f"  {line}" for line in event_text.splitlines()]
     picture = "\n".join(paragraphs)
@@ -47,7 +47,7 @@ def _turns(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
         parts = line.split("|")
         if len(parts) > 2 and parts[1] == "turn":
             turns.append((int(parts[2]), []))
-        elif len(parts) > 1 and (parts[1].startswith("-") or parts[1] in events.MAJOR):
+        elif len(parts) > 1 and (parts[1].startswith("-") or parts[1] in MAJOR):
             turns[-1][1].append(line)
     return turns
 
@@ -60,9 +60,7 @@ def _frames(lines: Sequence[str]) -> list[dict[str, object]]:
     teams: dict[str, dict[str, list[object]]] = {"p1": {}, "p2": {}}
     frames: list[dict[str, object]] = []
     turn_lines = [(turn, line) for turn, part_lines in _turns(lines) for line in part_lines]
-    for (turn, line), event_text in zip(
-        turn_lines, events.event_texts([[line] for _, line in turn_lines], ""), strict=True
-    ):
+    for (turn, line), event_text in zip(turn_lines, event_texts([[line] for _, line in turn_lines], ""), strict=True):
         _follow(teams, line)
         if event_text:
             now = {side: [[name, *state] for name, state in team.items()] for side, team in teams.items()}
@@ -96,3 +94,19 @@ def _follow(teams: dict[str, dict[str, list[object]]], line: str) -> None:
         if hp.isdigit():
             mon[0] = int(hp) / int(max_hp) if max_hp.isdigit() and int(max_hp) else 0.0
             mon[1] = "" if status == "fnt" else status
+
+
+def event_texts(groups: Sequence[Sequence[str]], me: str) -> list[str]:
+    """A text for each group of lines.
+
+    It has one line for every move, switch or the like, followed by its effects.
+
+    Args:
+        groups: lines of the protocol.
+        me: the side that reads them; empty for a spectator.
+
+    Raises:
+        ShowdownError: no Node.js, or no simulator; the message says what to do.
+    """
+    texts: list[str] = shared_pool().request([["events", [list(group) for group in groups], me]])[0]
+    return texts

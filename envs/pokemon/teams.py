@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from palaver.core import ConfigError, PalaverWarning, TaskError, did_you_mean, stable_seed
+from palaver.envs.base.tasks import Task
 from palaver.envs.pokemon.showdown import BattlePool, dice, shared_pool
 from palaver.text import one_line
 
@@ -55,6 +56,8 @@ _HEADING = re.compile(r"^===\s*(?:\[(?P<format>[^\]]+)\])?\s*(?P<name>.*?)\s*===
 _GENERATED = re.compile(r"generated:(?P<count>\d+)(?::v(?P<step>[0-7]))?(?::s(?P<seed>\d+))?")
 _SLICE = re.compile(r"\[(-?\d*):(-?\d*)\]$")
 _BATCH = 32
+FOES = 16  # opponents of each team in a large set
+DRAWN = 256  # tasks of a format that draws its own teams
 
 
 @dataclass(frozen=True)
@@ -248,3 +251,30 @@ def _split_part(text: str) -> tuple[str, Part]:
         if text.endswith(f":{part_name}"):
             return text[: -len(part_name) - 1], part_name
     return text, "all"
+
+
+def matchups(source: str | Path, format: str) -> tuple[Task, ...]:
+    """Ordered pairs of different teams (one team alone meets itself).
+
+    Of large sets, 16 opponents for each team. A format that draws its own teams has 256 tasks, which differ by their
+    seeds alone.
+
+    Raises:
+        ConfigError, TaskError, ShowdownError: see `palaver.envs.pokemon.teams.load`.
+    """
+    team_set = load(source, format)
+    if not team_set.teams:
+        return tuple(Task(f"{format}-{n:03}", {"teams": None}) for n in range(DRAWN))
+    return tuple(
+        Task(f"{one.id} v {two.id}", {"teams": (one.packed, two.packed), "names": (one.id, two.id)})
+        for one, two in _pairs(team_set.teams)
+    )
+
+
+def _pairs(all_teams: tuple[Team, ...]) -> Iterator[tuple[Team, Team]]:
+    for n, one in enumerate(all_teams):
+        others = [*all_teams[n + 1 :], *all_teams[:n]] or [one]
+        if len(others) > 2 * FOES:
+            first = stable_seed("opponents", one.id)
+            others = [others[(first + k * len(others) // FOES) % len(others)] for k in range(FOES)]
+        yield from ((one, two) for two in others)

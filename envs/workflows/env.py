@@ -14,6 +14,7 @@ from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.workflows import prompts, rules
 from palaver.envs.workflows.graph import Workflow, WorkflowStage
+from palaver.envs.workflows.reward import RIGHT
 from palaver.envs.workflows.reward_scheme import (
     Parts,
     RewardScheme,
@@ -23,10 +24,8 @@ from palaver.envs.workflows.reward_scheme import (
     shaped_rewards,
     turn_rewards,
 )
-from palaver.envs.workflows.rules import ANSWERS, WorkflowText
+from palaver.envs.workflows.rules import ANSWERS, WorkflowText, agreed, majority, pseudo_labels
 from palaver.envs.workflows.scoring import Marks, Scorer
-from palaver.envs.workflows.shaping import RIGHT
-from palaver.envs.workflows.votes import agreed, majority, pseudo_labels
 
 MOST_SHOWN = 100_000
 

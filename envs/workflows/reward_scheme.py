@@ -10,10 +10,9 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.core import ConfigError
-from palaver.envs.workflows import reward, shaping
+from palaver.envs.workflows import reward
 from palaver.envs.workflows.graph import Kind, WorkflowStage
-from palaver.envs.workflows.reward import When, Who
-from palaver.envs.workflows.shaping import Earlier
+from palaver.envs.workflows.reward import Earlier, When, Who
 from palaver.text import first_fault
 
 Parts = dict[str, float]
@@ -27,7 +26,7 @@ class RewardScheme(BaseModel):
         when: the turns that are rewarded, see `reward.per_turn`, `last`, `accumulated`, `influence`.
         discount: of `influence`.
         labels: `truth`, or `majority` for the turn's majority in place of the right answer (TTRL).
-        shaping: the term that is added, see `shaping.margin`, `quality`, `influence_sign`, `incentive`.
+        shaping: the term that is added, see `margin`, `quality`, `influence_sign`, `incentive`.
         earlier: of margin and quality: the earlier scores of the agent itself, or of all.
         weight: of margin and quality.
         outcome: fraction of the agent's final score added to each earlier turn (margin and quality only).
@@ -140,11 +139,15 @@ def turn_rewards(turns: Sequence[TurnScores], scheme: RewardScheme) -> list[list
 
 def _added(own_scores: reward.Scores, scheme: RewardScheme) -> dict[str, list[list[float]]]:
     if scheme.shaping in ("margin", "quality"):
-        added = {scheme.shaping: getattr(shaping, scheme.shaping)(own_scores, scheme.weight, scheme.earlier)}
-        return added | ({"outcome": shaping.outcome(own_scores, scheme.outcome)} if scheme.outcome else {})
+        added = {
+            scheme.shaping: {"margin": reward.margin, "quality": reward.quality}[scheme.shaping](
+                own_scores, scheme.weight, scheme.earlier
+            )
+        }
+        return added | ({"outcome": reward.outcome(own_scores, scheme.outcome)} if scheme.outcome else {})
     if scheme.shaping == "influence":
-        return {"influence": shaping.influence_sign(own_scores, scheme.step)}
-    return {"incentive": shaping.incentive(own_scores, scheme.alpha)} if scheme.shaping == "incentive" else {}
+        return {"influence": reward.influence_sign(own_scores, scheme.step)}
+    return {"incentive": reward.incentive(own_scores, scheme.alpha)} if scheme.shaping == "incentive" else {}
 
 
 def shaped_rewards(turns: Sequence[TurnScores], scheme: RewardScheme, over: bool) -> list[Parts]:

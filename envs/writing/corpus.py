@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
-from palaver.envs.base.tasks import Generate, is_generated, is_sample
-from palaver.envs.writing.rules import SPLIT
-from palaver.envs.writing.text import words
+from palaver.envs.base.tasks import Generate, Task, is_generated, is_sample, load_tasks
+from palaver.envs.writing.text import SPLIT, words
 
 SAMPLE_ROWS = 96
 SAMPLE_SEED = 0
@@ -171,12 +170,54 @@ def answer(authors: Mapping[str, Sequence[str]], agent: str, slots: Slots, rng: 
     )
 
 
-def shipped_or(source: str | Path, sample: Path, generate: Generate) -> Path | Generate:
-    """Return the function from which `load_tasks` takes the rows of `source`.
+def load(source: str | Path, sample: Path, generate: Generate, field: str, id_field: str = "id") -> tuple[Task, ...]:
+    """Tasks of a writing environment; other fields than those named are kept.
 
-    The generator for `generated:SEED:COUNT`, else the shipped file.
+    Args:
+        source: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`.
+        sample: the shipped file.
+        generate: makes rows from a count and a seed.
+        field: the text that is written about.
+        id_field: names a task.
+
+    Raises:
+        TaskError: see `palaver.envs.base.tasks.load_tasks`.
     """
-    return generate if is_generated(source) and not is_sample(str(source)) else sample
+    made = is_generated(source) and not is_sample(str(source))
+    return load_tasks(source, sample=generate if made else sample, fields={field: str}, id_field=id_field)
+
+
+def instruction(
+    wordings: Mapping[str, str], agent: str, length: tuple[int, int], ratio: tuple[float, float], unique: float = 0.0
+) -> str:
+    """The wording of an agent's prompt, with its numbers.
+
+    Args:
+        wordings: agent -> its wording. Imitation texts answer these very words: a change bumps the version.
+        agent: its name.
+        length: fewest and most words of a text.
+        ratio: second text over first, in characters.
+        unique: different words of the second text over those of the first.
+    """
+    (low, high), (short, long) = length, (f"{bound:g}" for bound in ratio)
+    return wordings[agent].format(low=low, high=high, short=short, long=long, unique=f"{unique:g}", split=SPLIT)
+
+
+def draw_all(choices: Mapping[str, Sequence[str]], rng: random.Random) -> dict[str, str]:
+    """One of the choices for each slot, in order."""
+    return {slot: rng.choice(options) for slot, options in choices.items()}
+
+
+def generated(
+    n: int, name: str, seed: int, make: Callable[[str, random.Random], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """`n` rows, each made from its id and a generator of its own.
+
+    Smaller sets of a seed begin larger ones.
+    """
+    return [
+        make(f"made-{seed}-{index:03d}", random.Random(stable_seed(f"{name} tasks", seed, index))) for index in range(n)
+    ]
 
 
 def write_sample(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

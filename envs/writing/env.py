@@ -12,7 +12,7 @@ from palaver.core import ConfigError
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.writing import reward, text
-from palaver.envs.writing.rules import SPLIT, paragraphs
+from palaver.envs.writing.text import SPLIT, paragraphs
 
 SOLO = "writer"
 Grammar = Literal["sample"] | None

@@ -1,8 +1,8 @@
-"""A text that scores well without a model.
+"""Scripted authors of the writing environments.
 
-One sentence for each kind of transition, about the topic's own words. Shared by the scripted policies of the writing
-environments. It is honest about its task only as far as the reward is: the sentences are grammatical, on topic and not
-repeated, and that is all.
+They score above 2.5 of 3, the lazy ones nothing. A text that scores well without a model has one sentence for each kind
+of transition, about the topic's own words. It is honest about its task only as far as the reward is: the sentences are
+grammatical, on topic and not repeated, and that is all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import cycle, islice
 
 from palaver.core import Conversation
 from palaver.envs.writing.lexicon import stop_list
-from palaver.envs.writing.text import words
+from palaver.envs.writing.text import SPLIT, words
 
 _HEADING = re.compile(r"^[\w;]+:", re.MULTILINE)
 OPENERS = (
@@ -31,6 +31,79 @@ OPENERS = (
     "In case of doubt,",
     "Overall,",
 )
+
+
+_BACKGROUND = (
+    "earlier work has studied {}",
+    "the literature leaves open {}",
+    "little is known about {}",
+    "practice depends on {}",
+    "this paper starts from {}",
+    "the problem matters for {}",
+)
+_METHOD = (
+    "this paper studies {}",
+    "the method connects {}",
+    "the experiments measure {}",
+    "the results explain {}",
+    "the analysis covers {}",
+    "the problem matters for {}",
+)
+_CONCISE = ("the post is about {}", "the post asks about {}")
+_DETAILED = (
+    "the author mentions {}",
+    "trouble began with {}",
+    "everybody involved has feelings regarding {}",
+    "advice would help concerning {}",
+    "matters became worse through {}",
+    "friends might have opinions about {}",
+    "nothing was settled around {}",
+    "somebody ought to explain {}",
+    "patience seems wise given {}",
+    "another question touches {}",
+    "hope remains despite {}",
+    "readers should weigh {}",
+)
+
+
+def arxiv(conversation: Conversation, seed: int) -> str:
+    """Author of `arxiv-v0`: the requested paragraph (or both), determined by the seed."""
+    prompt = last_prompt(conversation)
+    low, high = parse_range(prompt, "words", (128, 256))
+    short, long = parse_range(prompt, "times", (1.3, 1.6))
+    subject = topic(prompt.partition("\n\n")[2])[:30]
+    brief = min(round(1.12 * low) + 1, int(high))
+    background = compose(subject, _BACKGROUND, brief, seed)
+    method = compose(subject, _METHOD, min(round(brief * (2 * short + long) / 3), int(high)), seed + 6)
+    return _requested(prompt, background, method, "Write the method")
+
+
+def tldr(conversation: Conversation, seed: int) -> str:
+    """Author of `tldr-v0`: the requested summary (or both), determined by the seed."""
+    prompt = last_prompt(conversation)
+    low, high = parse_range(prompt, "words", (8, 256))
+    short, long = parse_range(prompt, "times", (1.6, 3.2))
+    subject = topic(prompt.partition("\n\n")[2])
+    brief = max(int(low), min(40, int(high / long)))
+    concise = compose(subject[:6], _CONCISE, brief, seed)
+    detailed = compose(subject, _DETAILED, min(round(brief * (short + long) / 2), int(high)), seed + 6)
+    return _requested(prompt, concise, detailed, "Summarise this post in detail")
+
+
+def lazy_arxiv(_conversation: Conversation, _seed: int) -> str:
+    """Text that is too short for any reward."""
+    return "This paper is interesting."
+
+
+def lazy_tldr(_conversation: Conversation, _seed: int) -> str:
+    """Text that is too short for any reward."""
+    return "Somebody has a problem."
+
+
+def _requested(prompt: str, first: str, second: str, second_request: str) -> str:
+    if SPLIT in prompt:
+        return f"{first}\n{SPLIT}\n{second}"
+    return second if prompt.startswith(second_request) else first
 
 
 def last_prompt(conversation: Conversation) -> str:

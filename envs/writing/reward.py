@@ -22,6 +22,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, get_args
 
 from palaver.core import ConfigError, did_you_mean
+from palaver.envs.base.arguments import choice, truth
 from palaver.envs.writing import text as count
 from palaver.envs.writing.lexicon import Lexicon, LexiconSource, Match, StopwordSource
 from palaver.envs.writing.lexicon import lexicon as read_lexicon
@@ -95,10 +96,9 @@ class WritingRewardConfig:
         if not 0 < _parse_float("jaccard_cap", self.jaccard_cap) <= 1:
             raise ConfigError(f"jaccard_cap must be above 0 and at most 1, got {self.jaccard_cap!r}")
         object.__setattr__(self, "weights", _weights(self.weights))
-        _one_of("match", self.match, get_args(Match))
-        _one_of("transitions_in", self.transitions_in, get_args(Where))
-        if not isinstance(self.gated, bool):
-            raise ConfigError(f"gated must be true or false, got {self.gated!r}")
+        choice("match", self.match, get_args(Match))
+        choice("transitions_in", self.transitions_in, get_args(Where))
+        truth("gated", self.gated)
         if not isinstance(self.ending, str):
             raise ConfigError(f"ending must be a text such as '.', got {self.ending!r}")
 
@@ -224,8 +224,3 @@ def _weights(given: object) -> dict[str, float]:
     if not math.isfinite(sum(weights.values())):
         raise ConfigError(f"weights must have a finite sum, got {given!r}")
     return weights
-
-
-def _one_of(keyword: str, value: object, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigError(f"{keyword} must be one of {', '.join(known)}, got {value!r}")

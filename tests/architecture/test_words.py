@@ -22,7 +22,7 @@ VAGUE = re.compile(
 # names that several modules have in common, as hooks or as verbs that their module makes unique
 COMMON = {
     "load", "read", "write", "save", "main", "run", "register", "draw", "measure", "show", "score", "parse", "check",
-    "reference", "lazy", "opening", "demonstrations", "compare", "markdown", "table", "play", "plan",
+    "reference", "opening", "demonstrations", "compare", "markdown", "table", "play", "plan",
     "prepare", "describe", "tasks", "rows", "twins",
 }  # fmt: skip
 MOST = 3  # modules that have a public function of one name

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from palaver.agents.serving import server
-
 FEW = ["--data", "generated:0:30", "--repeats", "2", "--probes", "1"]
 
 
@@ -76,14 +74,3 @@ def test_one_question(palaver):
     assert (ran.code, "score" in ran.out, "1.000" in ran.out) == (0, True, True)
     refused = palaver("judge", "ask", "scripted:refusing", "--prompt", "1", "--answer", "y", "--answer", "z")
     assert "refusal" in refused.out or "first is better" in refused.out
-
-
-def test_what_to_type_is_printed_before_it_serves(palaver, monkeypatch):
-    served = []
-    monkeypatch.setattr(server, "run", lambda app, listening: served.append(app))
-    ran = palaver("judge", "serve-scripted", "--port", "0")
-    assert ran.code == 0
-    lines = ran.out.splitlines()
-    assert lines[0].startswith("palaver judge audit openai:fair@http://127.0.0.1:")
-    assert lines[0].endswith("/v1 --data sample")
-    assert (len(lines), len(served)) == (8, 1)

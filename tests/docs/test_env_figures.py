@@ -11,7 +11,7 @@ from PIL import Image
 import palaver
 from docs.build import env_figures as figures
 from docs.build.env_pages import pictures
-from palaver.envs.minecraft.picture import rgb_array
+from palaver.envs.minecraft.rendering import rgb_array
 
 DRAWN = [(id, team) for id, spec in palaver.specs().items() for team in pictures(spec)]
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaver.envs.base.transcripts import HOSTILE
-from palaver.envs.minecraft import build
-from palaver.envs.minecraft.build import carry_out
-from palaver.envs.minecraft.commands import KILL, Terms, lines_of, parse_line, read, shares
+from palaver.envs.minecraft import commands
+from palaver.envs.minecraft.commands import KILL, Terms, carry_out, lines_of, parse_line, read, shares
 from palaver.envs.minecraft.world import box_of, codes, difference, empty
 
 SIZE = (3, 4, 5)
@@ -169,8 +168,8 @@ def check(texts, terms, size):
     for reading, accepted in zip(readings, expected, strict=True):
         assert reading.kills == accepted.count("kill")
         assert len(reading.codes) == len(accepted) - reading.kills
-        commands = [line for line in reading.lines if line.removeprefix("/").split()]
-        assert len(reading.faults) == len(commands) - len(accepted)
+        written = [line for line in reading.lines if line.removeprefix("/").split()]
+        assert len(reading.faults) == len(written) - len(accepted)
     cells, owner = empty(size), empty(size)
     carry_out(cells, owner, readings)
     wanted, owners = world_of(expected, size, terms)
@@ -224,7 +223,7 @@ def test_large_worlds_are_built_command_by_command_to_the_same_end(monkeypatch):
     said = ["/fill 0 0 0 2 3 4 stone\n/fill 1 1 1 1 2 3 air", "/fill 1 0 0 2 3 0 oak_planks\n/fill 2 2 2 2 2 2 stone"]
     terms = Terms("fill", box_of(SIZE), CODES, 9)
     check(said, terms, SIZE)
-    monkeypatch.setattr(build, "AT_ONCE", 0)
+    monkeypatch.setattr(commands, "AT_ONCE", 0)
     check(said, terms, SIZE)
 
 

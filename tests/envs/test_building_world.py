@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from palaver.envs.minecraft.blueprint import Cuboid, boxes, layers, parse_layers
+from palaver.envs.minecraft.blueprint import Cuboid, boxes, layers, parse_layers, share_out
 from palaver.envs.minecraft.env import BuildTarget
 from palaver.envs.minecraft.housebuild.rules import resource_limits
-from palaver.envs.minecraft.sharing import share_out
 from palaver.envs.minecraft.world import (
     Box,
     box_of,

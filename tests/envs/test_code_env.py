@@ -15,7 +15,8 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message
 from palaver.envs.base.transcripts import HOSTILE
-from palaver.envs.code import expert, reference, scoring
+from palaver.envs.code import base as scoring
+from palaver.envs.code import expert, reference
 from palaver.envs.code.sandbox import Report, TestResult
 
 IDS = ("coophumaneval-v0", "humaneval-v0", "mbpp-v0")

@@ -10,7 +10,8 @@ import pytest
 
 import palaver
 from palaver.core import PalaverWarning, TaskError
-from palaver.envs.code import context, problems
+from palaver.envs.code import problems
+from palaver.envs.code import problems as context
 from palaver.envs.code.reference import solutions
 from palaver.envs.code.sandbox import score
 

@@ -7,9 +7,8 @@ import dataclasses
 import pytest
 
 from palaver.core import ConfigError
-from palaver.envs.code.facts import ProgramFacts
 from palaver.envs.code.published import max_episode_return
-from palaver.envs.code.reward import WEIGHTS, CodeRewardConfig, score
+from palaver.envs.code.reward import WEIGHTS, CodeRewardConfig, ProgramFacts, score
 
 BEST = ProgramFacts(
     formatted=True, aux_defined=True, main_defined=True, aux_parses=True, main_parses=True, parses=True, passed=5,

@@ -15,7 +15,7 @@ import palaver
 from palaver.agents.tiny.recipe import Recipe
 from palaver.core import Message, TaskError, stable_seed
 from palaver.envs.writing import corpus, text
-from palaver.envs.writing.rules import SPLIT
+from palaver.envs.writing.text import SPLIT
 from palaver.trainers.rollout.team import refuse_tiny
 
 NAMES = ("arxiv", "tldr")
@@ -131,7 +131,7 @@ def test_an_uncoordinated_pair_is_paid_little():
     rewards = []
     for number in range(96):
         env.reset(options={"task": number})
-        own = random.Random(module.stable_seed("arxiv tasks", 0, number))
+        own = random.Random(stable_seed("arxiv tasks", 0, number))
         slots = corpus.draw(module._slots, module.KEYS, own, tasks=True)
         for _ in range(5):
             env.reset(options={"task": number})

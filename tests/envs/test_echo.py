@@ -8,7 +8,8 @@ import pytest
 
 import palaver
 from palaver.core import Message
-from palaver.envs.echo import reference, rules
+from palaver.envs.base.scripted import lazy
+from palaver.envs.echo import env as echo
 
 
 def play(env, *turns, task=0):
@@ -44,13 +45,13 @@ def test_a_word_is_the_same_wherever_it_is_counted(words):
     env = palaver.make("echo-v0", tasks=words)
     (step,) = play(env, ("red-green, blue", "..."))
     assert step[4]["a1"]["metrics"]["words"] == 3 / 2  # as in the pay: red, green, blue; and none
-    assert rules.first_word("--Red-green") == "red"
+    assert echo.first_word("--Red-green") == "red"
 
 
 def test_a_word_whose_small_letters_are_no_word_can_be_said_again():
     # the lower case of the dotted I is an i and a mark that is no letter
-    assert rules.first_word("İstanbul") == "i"
-    assert rules.judge(rules.first_word("İstanbul"), "İstanbul")["echo"] == 1.0
+    assert echo.first_word("İstanbul") == "i"
+    assert echo.judge(echo.first_word("İstanbul"), "İstanbul")["echo"] == 1.0
 
 
 def test_shared_pays_the_mean(words):
@@ -77,8 +78,8 @@ def test_siblings_of_one_turn_go_different_ways(words):
 
 def test_long_words_are_cut_everywhere():
     word = "x" * 40
-    assert rules.first_word(word) == "x" * 24
-    assert rules.judge("x" * 24, word.upper()) == {"echo": 1.0, "brevity": 0.5}
+    assert echo.first_word(word) == "x" * 24
+    assert echo.judge("x" * 24, word.upper()) == {"echo": 1.0, "brevity": 0.5}
 
 
 @pytest.mark.parametrize(("agents", "turns", "shared"), [(2, 3, True), (3, 5, False), (1, 1, True)])
@@ -90,13 +91,13 @@ def test_the_reference_earns_everything(agents, turns, shared):
         for turn in range(turns):
             for agent, seen in observations.items():
                 conversations[agent] += (Message("user", seen),)
-            said = {agent: reference.reference(conversations[agent], turn) for agent in env.agents}
+            said = {agent: echo.reference(conversations[agent], turn) for agent in env.agents}
             for agent, text in said.items():
                 conversations[agent] += (Message("assistant", text),)
             observations, rewards, *_ = env.step(said)
             assert set(rewards.values()) == {1.5}
         assert env.agents == []
-    assert reference.reference((), 0) == reference.lazy((), 0) == ""
+    assert echo.reference((), 0) == lazy((), 0) == ""
 
 
 @pytest.mark.parametrize(

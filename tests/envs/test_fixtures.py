@@ -15,7 +15,7 @@ import pytest
 import palaver
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.envs.base.transcripts import as_json
-from palaver.envs.writing.rules import SPLIT
+from palaver.envs.writing.text import SPLIT
 
 Joint = tuple[Any, ...]
 TWELVE = "however therefore moreover namely that is finally indeed overall likewise although unless meanwhile"

@@ -12,7 +12,7 @@ import pytest
 import palaver
 from palaver.core import TaskError
 from palaver.envs.maths import answers
-from palaver.envs.maths.sample import SAMPLE
+from palaver.envs.maths.env import SAMPLE
 
 PUBLIC = Path("/work/shared/data/gsm8k")
 

@@ -10,6 +10,7 @@ import pytest
 
 import palaver
 from palaver.core import ConfigError, Message, TaskError
+from palaver.envs.base.scripted import lazy
 from palaver.envs.minecraft.blueprint import Cuboid
 from palaver.envs.minecraft.env import BuildTarget
 from palaver.envs.minecraft.housebuild import data, houses, reference, rules
@@ -366,12 +367,12 @@ def test_public_houses():
     for _, metrics in play(reference.twins, tasks=str(PUBLIC), num_turns=1):
         assert 0.4 < metrics["iou"] < 0.8
         assert metrics["placed_twice"] == metrics["covered"]  # whatever stands, both have built
-    empty_worlds = [reward for reward, _ in play(reference.lazy, tasks=str(PUBLIC), num_turns=1, spiders=0)]
+    empty_worlds = [reward for reward, _ in play(lazy, tasks=str(PUBLIC), num_turns=1, spiders=0)]
     assert (round(min(empty_worlds), 3), round(max(empty_worlds), 3)) == (0.293, 0.497)
 
 
 def test_scripted_builders_survive_other_prompts():
-    for policy in (reference.reference, reference.twins, reference.lazy):
+    for policy in (reference.reference, reference.twins, lazy):
         for heard in ((), (Message("user", "Hello."),), (Message("user", "The world goes from 0 0 0 to 1 1 1,"),)):
             assert policy(heard, 0) == ""
 

@@ -6,6 +6,7 @@ import pytest
 
 import palaver
 from palaver.core import Message
+from palaver.envs.base.scripted import lazy
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.envs.matrix import games, reference
 from palaver.registry import resolve
@@ -290,7 +291,7 @@ def test_uniform_and_lazy():
     env = palaver.make("matrix-v1", game="coordination", agents=2)
     returns = [episode(env, reference.uniform, n)[0] for n in range(300)]
     assert 0.24 < sum(returns) / 300 < 0.43  # 1/3, standard error 0.027
-    assert episode(env, reference.lazy)[1] == [{"optimal": 0.0, "regret": 1.0, "illegal": 2.0}]
+    assert episode(env, lazy)[1] == [{"optimal": 0.0, "regret": 1.0, "illegal": 2.0}]
 
 
 @pytest.mark.parametrize("name", ["reference", "uniform", "lazy"])

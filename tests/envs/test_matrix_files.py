@@ -11,7 +11,7 @@ import palaver
 from palaver.core import ConfigError, PalaverError, TaskError
 from palaver.envs.matrix import env as page
 from palaver.envs.matrix import games
-from palaver.envs.matrix.reading import from_mapping
+from palaver.envs.matrix.games import from_mapping
 
 TWO_STEP = """
 agents: 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.envs.matrix import games, prompts, reward, rules
-from palaver.envs.matrix.reading import from_mapping
+from palaver.envs.matrix import games, prompts, rules
+from palaver.envs.matrix import rules as reward
+from palaver.envs.matrix.games import from_mapping
 from palaver.envs.matrix.rules import Position, action_index, advance, begin
 from palaver.envs.matrix.solve import solve
 

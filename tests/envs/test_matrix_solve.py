@@ -9,7 +9,7 @@ import pytest
 
 from palaver.core import ConfigError
 from palaver.envs.matrix import games
-from palaver.envs.matrix.reading import from_mapping
+from palaver.envs.matrix.games import from_mapping
 from palaver.envs.matrix.solve import (
     best_values,
     expected_return,

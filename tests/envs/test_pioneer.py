@@ -9,11 +9,10 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message
 from palaver.envs.pioneer.corpus import demonstrations
-from palaver.envs.pioneer.prompts import observer
+from palaver.envs.pioneer.env import observer
 from palaver.envs.writing.arxiv import corpus
 from palaver.envs.writing.arxiv.corpus import grammar
-from palaver.envs.writing.rules import SPLIT
-from palaver.envs.writing.text import sentences
+from palaver.envs.writing.text import SPLIT, sentences
 from palaver.registry import resolve
 from tests.envs.test_corpus import combination
 

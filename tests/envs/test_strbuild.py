@@ -8,8 +8,9 @@ import pytest
 
 import palaver
 from palaver.core import ConfigError, Message, TaskError
+from palaver.envs.base.scripted import lazy
 from palaver.envs.minecraft.strbuild import data, reference, reward
-from palaver.envs.minecraft.strbuild.font import LETTERS, draw
+from palaver.envs.minecraft.strbuild.data import LETTERS, draw
 from palaver.envs.minecraft.world import difference, empty
 
 PUBLIC = Path("/work/shared/data/housebuild/strbuild.csv")
@@ -238,10 +239,10 @@ def test_public_words():
     for agents in (1, 2, 3):
         assert {paid for paid, _ in play(reference.reference, tasks=str(PUBLIC), agents=agents)} == {2.0}
     assert {paid for paid, _ in play(reference.twins, tasks=str(PUBLIC))} == {1.75}  # the first builder's work is lost
-    assert {paid for paid, _ in play(reference.lazy, tasks=str(PUBLIC))} == {-0.5}
+    assert {paid for paid, _ in play(lazy, tasks=str(PUBLIC))} == {-0.5}
 
 
 def test_scripted_builders_survive_other_prompts():
-    for policy in (reference.reference, reference.twins, reference.lazy):
+    for policy in (reference.reference, reference.twins, lazy):
         for heard in ((), (Message("user", "Hello."),)):
             assert policy(heard, 0) == ""

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import palaver
 from palaver.core import ConfigError, Message
 from palaver.envs.writing import text
-from palaver.envs.writing.arxiv import prompts as arxiv_prompts
+from palaver.envs.writing.arxiv import corpus as arxiv_prompts
 from palaver.envs.writing.lexicon import Lexicon, lexicon, stop_list, stopwords, transitions
-from palaver.envs.writing.rules import SPLIT, paragraphs
-from palaver.envs.writing.tldr import prompts as tldr_prompts
+from palaver.envs.writing.text import SPLIT, paragraphs
+from palaver.envs.writing.tldr import corpus as tldr_prompts
 from palaver.registry import resolve
 
 IDS = ["arxiv-v0", "tldr-v0"]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from palaver.core import ScoringError
-from palaver.envs.code import scoring
+from palaver.envs.code import base as scoring
 from palaver.envs.code.sandbox import Report
 from palaver.trainers.config.loading import load
 from palaver.trainers.run.logging import read_metrics

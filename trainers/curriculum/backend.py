@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from palaver.core import CheckpointError, ConfigError, Sampling, stable_seed, usable_cores
-from palaver.envs.pokemon.players import advice
+from palaver.envs.pokemon.players.registry import check
 from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.curriculum.battles import BattleOrder
 from palaver.trainers.curriculum.config import COACH, ENV, STUDENT, Curriculum, Stage
@@ -184,7 +184,7 @@ class Backend:
                 if name not in students | {STUDENT, COACH}:
                     players.check(rated, name)
             if stage.advice:
-                advice.check(stage.coach)
+                check(stage.coach)
             mix = spec.mix_of(stage)
             for folder in mix.human if mix.synthetic < 1 else ():
                 read(BattleData(Path(folder), 1.0))

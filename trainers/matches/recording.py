@@ -18,7 +18,7 @@ from typing import Any
 from palaver.core import ConfigError, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.players.advice import Ask, adviser
+from palaver.envs.pokemon.players.registry import Ask, adviser
 from palaver.envs.pokemon.showdown import BattleLostError
 from palaver.trainers.matches.config import GameSpec, TournamentConfig
 from palaver.trainers.matches.play import Watch, match_seed
@@ -36,7 +36,7 @@ class Advice:
     """A coach that labels decisions of other players with its own action.
 
     Attributes:
-        coach: one of `palaver.envs.pokemon.players.advice.ADVISERS`.
+        coach: one of `palaver.envs.pokemon.players.registry.ADVISERS`.
         labels: labels of the players whose decisions it labels.
         share: fraction of these decisions, drawn by the battle's seed.
     """

@@ -8,8 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from palaver.core import Conversation, Message, stable_seed
-from palaver.envs.code.mini.family import CONVENTIONS, HELD_OUT, combinations
-from palaver.envs.code.mini.prompts import opening
+from palaver.envs.code.mini.family import CONVENTIONS, HELD_OUT, combinations, opening
 
 TINY = {"steps": 300, "batch": 10, "texts": 1944, "adam_lr": 0.003}  # every text once, many prompts a step
 SAMPLE = Path(__file__).with_name("sample.jsonl")

@@ -63,19 +63,27 @@ order. The last 60 are held out: the texts that the tiny model imitates have non
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from palaver.core import TaskError, did_you_mean
 from palaver.envs.base.env import TextEnv
+from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
 from palaver.envs.code.base import PairEnv
-from palaver.envs.code.facts import ProgramFacts
-from palaver.envs.code.mini import conventions, data, prompts
+from palaver.envs.code.mini.family import AGGREGATES, CONVENTIONS, FILTERS, MAPS, Combination, opening
 from palaver.envs.code.problems import CodeProblem
-from palaver.envs.code.programs import Program
-from palaver.envs.code.sandbox import Limits
+from palaver.envs.code.programs import AUX, Program
+from palaver.envs.code.reward import ProgramFacts
+from palaver.envs.code.sandbox import Limits, check_tests
+from palaver.text import one_line
 
 WEIGHTS = {"aux_parses": 0.2, "main_parses": 0.2, "uses_aux": 0.1, "tests": 0.5, "solved": 1.0}
 LIMITS = Limits(seconds=1.0, total_seconds=3.0)
+SAMPLE = Path(__file__).with_name("sample.jsonl")
+ENTRY_POINT = "f"
+_PARTS = {"filter": FILTERS, "map": MAPS, "aggregate": AGGREGATES}
 
 
 class CodingMiniEnv(PairEnv):
@@ -97,7 +105,7 @@ class CodingMiniEnv(PairEnv):
     def __init__(
         self, tasks: str | Path = "sample", agents: int = 2, render_mode: str | None = None, max_length: int = 4096
     ) -> None:
-        loaded_tasks, problems = data.load(tasks)
+        loaded_tasks, problems = load(tasks)
         super().__init__(
             loaded_tasks,
             problems,
@@ -114,7 +122,7 @@ class CodingMiniEnv(PairEnv):
 
     def prompt(self, agent: str, problem: CodeProblem) -> str:
         """The roles, and what f does."""
-        return prompts.opening(agent, problem.prompt)
+        return opening(agent, problem.prompt)
 
     def rewards(self, facts: ProgramFacts) -> dict[str, float]:
         """Each half, the call, the tests passed, and most of all the whole."""
@@ -129,4 +137,77 @@ class CodingMiniEnv(PairEnv):
 
     def measure(self, _program: Program) -> dict[str, float]:
         """Metrics of the convention of each half."""
-        return conventions.shares(_program)
+        return shares(_program)
+
+
+def load(source: str | Path) -> tuple[tuple[Task, ...], ParsedTasks[CodeProblem]]:
+    """Tasks with the fields `filter`, `map`, `aggregate` and `task_id`, and their problems.
+
+    Raises:
+        TaskError: no task can be used; see `palaver.envs.base.tasks.load_tasks` for the others.
+    """
+    fields = dict.fromkeys(_PARTS, str)
+    return read_tasks(source, lambda task: _problem(task, source), sample=SAMPLE, fields=fields, id_field="task_id")
+
+
+def _problem(task: Task, source: str | Path) -> CodeProblem:
+    for field, pieces in _PARTS.items():
+        if task[field] not in pieces:
+            location = one_line(f"{source}, task {task.id!r}")
+            raise TaskError(f"{location}: there is no {field} {task[field]!r:.40}.{did_you_mean(task[field], pieces)}")
+    combination = Combination(task["filter"], task["map"], task["aggregate"])
+    tests = combination.tests()
+    total = len(check_tests(tests, ENTRY_POINT))
+    return CodeProblem(combination.text, ENTRY_POINT, tests, preamble=(), total=total)
+
+
+def shares(program: Program) -> dict[str, float]:
+    """`aux_NAME` and `main_NAME` for each convention.
+
+    The value is 1 for the convention that the function follows, else 0.
+    """
+    conventions = {
+        "aux": helper(program.aux.node) if program.aux else "",
+        "main": caller(program.main.node) if program.main else "",
+    }
+    return {f"{agent}_{name}": float(conventions[agent] == name) for agent in conventions for name in CONVENTIONS}
+
+
+def helper(node: ast.AST | None) -> str:
+    """The convention of `aux`; "" where it returns nothing."""
+    returned = [child.value for child in _walk(node) if isinstance(child, ast.Return) and child.value is not None]
+    if not returned:
+        return ""
+    value = returned[-1]
+    if isinstance(value, ast.ListComp | ast.List | ast.GeneratorExp):
+        return "list"
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("list", "filter"):
+        return "list"
+    return "test" if isinstance(value, ast.Compare | ast.BoolOp) else "map"
+
+
+def caller(node: ast.AST | None) -> str:
+    """The convention of the function that calls `aux`; "" where it does not."""
+    conventions = set[str]()
+    for child in _walk(node):
+        if isinstance(child, ast.comprehension):
+            conventions |= {"list"} if _calls(child.iter) else set()
+            conventions |= {"test"} if any(map(_calls, child.ifs)) else set()
+        elif isinstance(child, ast.For) and _calls(child.iter):
+            conventions.add("list")
+        elif isinstance(child, ast.If) and _calls(child.test):
+            conventions.add("test")
+    if not conventions:
+        return "map" if node is not None and _calls(node) else ""
+    return "list" if "list" in conventions else "test"
+
+
+def _calls(node: ast.AST) -> bool:
+    return any(
+        isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == AUX
+        for child in _walk(node)
+    )
+
+
+def _walk(node: ast.AST | None) -> Iterator[ast.AST]:
+    return ast.walk(node) if node is not None else iter(())

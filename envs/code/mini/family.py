@@ -3,6 +3,9 @@
 Pure. Eight filters, eight maps and six aggregates make 384 problems. Each is solved in one line, and by a helper and a
 caller in three ways: the helper may change one number (`map`), say whether a number is kept (`test`), or keep the
 numbers of a list (`list`). Both halves are easy; they fit only if both authors have the same way in mind.
+
+Imitation texts answer the prompts word for word: a change of them bumps the version. Of the scripted programmers
+`reference` always takes the helper for a test, `strangers` take any.
 """
 
 from __future__ import annotations
@@ -13,11 +16,17 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
-from palaver.core import stable_seed
+from palaver.core import Conversation, stable_seed
+from palaver.envs.base.scripted import first_prompt
 
 HELD_OUT = 60
 TESTS = 4
 CONVENTIONS = ("map", "test", "list")
+_SEATS = {
+    "aux": "Two strangers write one program and see nothing of each other. You write a helper aux, for f to call.",
+    "main": "Two strangers write one program and see nothing of each other. You write f, which calls a helper aux.",
+    "coder": "Write a program of two functions: a helper aux, and f, which calls it.",
+}
 
 
 class Piece(NamedTuple):
@@ -118,3 +127,39 @@ def combinations() -> list[Combination]:
     every = [Combination(*names) for names in product(FILTERS, MAPS, AGGREGATES)]
     random.Random(stable_seed("coding-mini order")).shuffle(every)
     return every
+
+
+_BY_TEXT = {combination.text: combination for combination in combinations()}
+
+
+def opening(agent: str, text: str) -> str:
+    """The first observation of `aux`, `main`, or the single programmer `coder`.
+
+    `text` describes f.
+    """
+    return f"{_SEATS[agent]}\n{text}"
+
+
+def seat_of(prompt: str) -> str:
+    """The agent whose first observation this is; "" if it is none."""
+    return next((agent for agent, words in _SEATS.items() if prompt.startswith(words)), "")
+
+
+def reference(conversation: Conversation, _seed: int) -> str:
+    """Write the requested half by the convention `test`; "" if the prompt is none of the family."""
+    return _answer(conversation, "test", "test")
+
+
+def strangers(conversation: Conversation, seed: int) -> str:
+    """Write the requested half by any convention."""
+    rng = random.Random(stable_seed("coding-mini strangers", seed, conversation[-1].content if conversation else ""))
+    return _answer(conversation, rng.choice(CONVENTIONS), rng.choice(CONVENTIONS))
+
+
+def _answer(conversation: Conversation, helper: str, caller: str) -> str:
+    prompt = first_prompt(conversation)
+    combination: Combination | None = _BY_TEXT.get(prompt.rpartition("\n")[2])
+    if combination is None:
+        return ""
+    aux, main = combination.aux(helper), combination.main(caller)
+    return {"aux": aux, "main": main, "coder": f"{aux}\n\n\n{main}"}.get(seat_of(prompt), "")

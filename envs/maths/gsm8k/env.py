@@ -41,10 +41,8 @@ anything that is no text counts as empty; each of these, and a text that was cut
 
 ## Rewards
 
-An answer scores 1 if it equals the right one and 0 otherwise: numbers as exact fractions, words as words. With
-`verifier="math-verify"` the library of that name is called where these differ, in a process of its own and for 5
-seconds at most (`pip install 'palaver[maths]'`). A verdict scores 1 if it is right about the current answer, a choice
-the score of the chosen answer.
+An answer scores 1 if it equals the right one and 0 otherwise: numbers as exact fractions, words as words. A verdict
+scores 1 if it is right about the current answer, a choice the score of the chosen answer.
 
 `reward_scheme` sets how scores become rewards, see [rewards](../workflows.md#rewards). By default every turn gives each
 agent the mean score of the answers of the turn (component `score`).
@@ -83,10 +81,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.envs.base.env import MAX_LENGTH, TextEnv
-from palaver.envs.maths import data
-from palaver.envs.maths.env import MathsEnv
-from palaver.envs.maths.sample import SAMPLE
-from palaver.envs.maths.scorer import Verifier
+from palaver.envs.maths.env import SAMPLE, MathsEnv, load
 from palaver.envs.workflows.graph import Workflow
 from palaver.envs.workflows.reward_scheme import RewardScheme
 
@@ -112,19 +107,17 @@ class Gsm8kEnv(MathsEnv):
         rounds: int | None = None,
         options: Mapping[str, Any] | None = None,
         reward_scheme: Mapping[str, Any] | RewardScheme | None = None,
-        verifier: Verifier = "exact",
         shown: int = 2000,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
         super().__init__(
-            data.load(tasks, SAMPLE),
+            load(tasks, SAMPLE),
             workflow,
             agents=agents,
             rounds=rounds,
             options=options,
             reward_scheme=reward_scheme,
-            verifier=verifier,
             shown=shown,
             source=tasks,
             render_mode=render_mode,

@@ -48,8 +48,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.envs.base.env import TextEnv
-from palaver.envs.maths import data
-from palaver.envs.maths.env import MathsEnv
+from palaver.envs.maths.env import MathsEnv, load_made
 from palaver.envs.maths.problems import Difficulty
 from palaver.envs.workflows.graph import Workflow
 from palaver.envs.workflows.reward_scheme import RewardScheme
@@ -83,13 +82,12 @@ class MathsMiniEnv(MathsEnv):
         max_length: int = 4096,
     ) -> None:
         super().__init__(
-            data.load_made(tasks, difficulty),
+            load_made(tasks, difficulty),
             workflow,
             agents=agents,
             rounds=rounds,
             options=options,
             reward_scheme=reward_scheme,
-            verifier="exact",
             shown=shown,
             source=tasks,
             render_mode=render_mode,

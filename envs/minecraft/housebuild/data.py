@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from palaver.core import ConfigError, TaskError
-from palaver.envs.base.arguments import choice
-from palaver.envs.base.tasks import Task, is_generated, read_tasks
-from palaver.envs.minecraft.env import BuildTarget, Plans
+from palaver.core import TaskError
+from palaver.envs.base.tasks import ParsedTasks, Task, check_difficulty, read_tasks
+from palaver.envs.minecraft.env import BuildTarget
 from palaver.envs.minecraft.housebuild import houses
 from palaver.envs.minecraft.world import AIR, AIR_NAME, Position, codes, palette_of
 from palaver.text import one_line
@@ -22,7 +21,7 @@ MOST_SIDE = 32  # cells along an axis
 Layers = dict[int, list[str]]
 
 
-def load(source: str | Path, difficulty: str | None = None) -> tuple[tuple[Task, ...], Plans]:
+def load(source: str | Path, difficulty: str | None = None) -> tuple[tuple[Task, ...], ParsedTasks[BuildTarget]]:
     """Tasks with `inventory` and `target_spec`, and their plans.
 
     `inventory` maps letters to blocks, `layers` of `target_spec` are rows of letters.
@@ -35,18 +34,14 @@ def load(source: str | Path, difficulty: str | None = None) -> tuple[tuple[Task,
         ConfigError: a difficulty that does not exist, or one for houses that are not generated.
         TaskError: no house can be read; see `palaver.envs.base.tasks.load_tasks` for the others.
     """
-    if difficulty is not None:
-        choice("difficulty", difficulty, tuple(houses.SIZES))
-        if not is_generated(source):
-            raise ConfigError("difficulty is for tasks that are made here: 'sample' or 'generated:SEED:COUNT'")
-    tasks, plans = read_tasks(
+    check_difficulty(source, difficulty, tuple(houses.SIZES))
+    return read_tasks(
         source,
         lambda task: plan(task, source),
         sample=partial(houses.rows, difficulty=difficulty),
         fields={"inventory": dict, "target_spec": dict},
         id_field="task_id",
     )
-    return tasks, Plans(plans)
 
 
 def plan(task: Task, source: object = "tasks") -> BuildTarget:

@@ -100,7 +100,7 @@ and `bbox` places the world, which otherwise begins at 0, its layers at their ow
 
 `scripted:reference` shares the house out and ends with every cell as planned, on any house: the limits of n builders
 together are never less than the plan holds, and a box may be cut down to single cells
-(`palaver.envs.minecraft.sharing`). `scripted:twins` all build the whole house as far as their limits go,
+(`palaver.envs.minecraft.blueprint`). `scripted:twins` all build the whole house as far as their limits go,
 `scripted:lazy` are silent. Two of each on the ten public houses, in one turn:
 
 | team | reward | IoU | commands |
@@ -136,7 +136,7 @@ from palaver.envs.minecraft.commands import ParsedCommands, Terms
 from palaver.envs.minecraft.env import MAX_LENGTH, BuildingEnv, Built
 from palaver.envs.minecraft.housebuild import data, prompts, rules
 from palaver.envs.minecraft.housebuild.houses import Difficulty
-from palaver.envs.minecraft.housebuild.reward import REWARD_NAMES, RewardName, components
+from palaver.envs.minecraft.housebuild.rules import REWARD_NAMES, RewardName, components
 from palaver.envs.minecraft.world import box_of, codes, name
 from palaver.text import one_line
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from palaver.core import Conversation
-from palaver.envs.minecraft.blueprint import Cuboid, boxes, parse_layers
-from palaver.envs.minecraft.sharing import share_out
+from palaver.envs.base.scripted import first_prompt
+from palaver.envs.minecraft.blueprint import Cuboid, boxes, parse_layers, share_out
 from palaver.envs.minecraft.world import Palette, Position
 
 _SEAT = re.compile(r"You are builder (\d{1,3}) of (\d{1,3}) ")
@@ -26,7 +26,7 @@ def reference(conversation: Conversation, _seed: int) -> str:
     world is as planned whenever the limits and the commands allow that. In a world that stays, the answers after the
     first turn are empty.
     """
-    prompt = _first_prompt(conversation)
+    prompt = first_prompt(conversation)
     if _stays(conversation):
         return ""
     index, agents = _builder(prompt)
@@ -36,7 +36,7 @@ def reference(conversation: Conversation, _seed: int) -> str:
 
 def twins(conversation: Conversation, _seed: int) -> str:
     """All of the house, as far as the limits go, from every agent alike."""
-    prompt = _first_prompt(conversation)
+    prompt = first_prompt(conversation)
     blocks, palette, limits = _plan(prompt)
     own_cuboids: list[Cuboid] = []
     for cuboid in blocks:
@@ -44,15 +44,6 @@ def twins(conversation: Conversation, _seed: int) -> str:
             own_cuboids.append(cuboid)
             limits[cuboid.code] = limits.get(cuboid.code, cuboid.volume) - cuboid.volume
     return _answer(own_cuboids, palette, kill=KILL in prompt)
-
-
-def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Says nothing."""
-    return ""
-
-
-def _first_prompt(conversation: Conversation) -> str:
-    return conversation[0].content if conversation else ""
 
 
 def _stays(conversation: Conversation) -> bool:

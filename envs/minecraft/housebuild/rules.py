@@ -1,15 +1,24 @@
-"""Builders' limits and the spiders, as in CoMLRL's HouseBuild unless stated otherwise. Pure."""
+"""Builders' limits and the spiders, as in CoMLRL's HouseBuild unless stated otherwise. Pure.
+
+The reward `published` is that of CoMLRL's HouseBuild (OpenMLRL/LLM_Collab_Minecraft, `house_build/rewards`): the share
+of all cells, air included, that are as planned, less the spiders' penalty.
+"""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
 from palaver.core import stable_seed
 from palaver.envs.minecraft.blueprint import Cuboid, boxes
 from palaver.envs.minecraft.env import BuildTarget
+from palaver.envs.minecraft.world import Difference
+
+RewardName = Literal["published", "iou"]
+REWARD_NAMES: tuple[str, ...] = get_args(RewardName)
 
 
 def resource_limits(plan: BuildTarget, agents: int) -> dict[int, int]:
@@ -113,3 +122,21 @@ def _affordable_part(rectangle: Cuboid, max_blocks: int) -> Cuboid | None:
     fitting = [(wide, min(deep, max_blocks // wide)) for wide in range(1, east - x + 2)]
     wide, long = max(fitting, key=lambda side: side[0] * side[1])
     return Cuboid(x, y, z, x + wide - 1, y, z + long - 1, code) if long else None
+
+
+def components(difference: Difference, cells: int, penalty: float, reward_config: RewardName) -> dict[str, float]:
+    """Reward components `match` and `iou`.
+
+    `match` = m / cells, m the cells as planned; `iou` = the blocks as planned over those of either world.
+
+    Args:
+        difference: of the world from the plan.
+        cells: of the world.
+        penalty: of the spiders.
+        reward_config: the keyword `reward`, which selects the component.
+
+    Returns:
+        The component, and `spiders`, 0 or less.
+    """
+    share = {"match": difference.same / cells} if reward_config == "published" else {"iou": difference.iou}
+    return {**share, "spiders": 0.0 - penalty}

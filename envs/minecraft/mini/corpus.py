@@ -8,9 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from palaver.core import Conversation, Message, stable_seed
-from palaver.envs.minecraft.mini.houses import known, sample
-from palaver.envs.minecraft.mini.prompts import opening, plan_of
-from palaver.envs.minecraft.mini.reference import take
+from palaver.envs.minecraft.mini.houses import known, opening, plan_of, sample, take
 
 TINY = {"steps": 300, "batch": 10, "texts": 2000, "adam_lr": 0.005}  # many prompts a step: copying is all there is
 SEATS, LIMIT = 2, 5  # the usual game

@@ -70,13 +70,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from palaver.envs.minecraft.commands import Terms
-from palaver.envs.minecraft.env import BuildingEnv, Built
-from palaver.envs.minecraft.mini import data, prompts
-from palaver.envs.minecraft.mini.houses import SIZE
-from palaver.envs.minecraft.world import box_of, codes
+from palaver.core import TaskError
+from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
+from palaver.envs.minecraft.commands import Terms, carry_out, read
+from palaver.envs.minecraft.env import BuildingEnv, BuildTarget, Built
+from palaver.envs.minecraft.mini.houses import SIZE, opening
+from palaver.envs.minecraft.world import AIR_NAME, box_of, codes, empty, palette_of
+from palaver.text import one_line
 
 COMPLETE, TWICE = 0.25, 0.5
+SAMPLE = Path(__file__).with_name("sample.jsonl")
+MOST_LINES = 64
 
 
 class BuildMiniEnv(BuildingEnv):
@@ -105,7 +109,7 @@ class BuildMiniEnv(BuildingEnv):
         render_mode: str | None = None,
         max_length: int = 2048,
     ) -> None:
-        loaded_tasks, plans = data.load(tasks)
+        loaded_tasks, plans = load(tasks)
         super().__init__(
             loaded_tasks,
             plans,
@@ -120,7 +124,7 @@ class BuildMiniEnv(BuildingEnv):
 
     def prompt(self, index: int) -> str:
         """The agent's number and the lines of the plan."""
-        return prompts.opening(index, len(self.shares), self.shares[index], self.task["lines"])
+        return opening(index, len(self.shares), self.shares[index], self.task["lines"])
 
     def terms(self, index: int) -> Terms:
         """Fills with the blocks of the plan."""
@@ -147,3 +151,30 @@ class BuildMiniEnv(BuildingEnv):
         hands = sum(placed_cells.astype(np.int16) for placed_cells in built.placed)
         one, several = (np.count_nonzero(right & mask) / built.difference.target for mask in (hands == 1, hands > 1))
         return one, several
+
+
+def load(source: str | Path) -> tuple[tuple[Task, ...], ParsedTasks[BuildTarget]]:
+    """Tasks with `lines`, a text of fill commands that builds the house; `task_id` names a task.
+
+    Raises:
+        TaskError: no task can be used; see `palaver.envs.base.tasks.load_tasks` for the others.
+    """
+    return read_tasks(
+        source, lambda task: _plan(task, source), sample=SAMPLE, fields={"lines": str}, id_field="task_id"
+    )
+
+
+def _plan(task: Task, source: str | Path) -> BuildTarget:
+    location = one_line(f"{source}, task {task.id!r}")
+    rows = task["lines"].splitlines()
+    palette = palette_of(row.split()[-1] for row in rows if row.strip())
+    names = {name: code for name, code in codes(palette).items() if name != AIR_NAME}
+    reading = read(task["lines"], Terms("fill", box_of(SIZE), names, MOST_LINES))
+    for line, reason in reading.rejected(1):
+        raise TaskError(f"{location}: the field 'lines' holds {line!r:.60}: {reason}")
+    target, owner = empty(SIZE), empty(SIZE)
+    carry_out(target, owner, [reading])
+    if not target.any():
+        raise TaskError(f"{location}: the field 'lines' builds nothing; write {'fill x1 y1 z1 x2 y2 z2 block'!r}")
+    target.setflags(write=False)
+    return BuildTarget(target, palette)

@@ -2,18 +2,30 @@
 
 Pure. A house is written as eight lines, one for each box, and the line is the command that builds it: `fill x1 y1 z1 x2
 y2 z2 block`. Every coordinate is one digit, every block one word.
+
+Imitation texts answer the prompts word for word: a change of them bumps the version. The lines of the plan are
+numbered. The number is the line's name, so that a model which takes a line need not distinguish it from others that
+begin alike; without numbers the tiny model copies two lines of five, with them ninety-nine of a hundred.
+
+Of the scripted builders `reference` shares the lines out, `strangers` take any, `twins` take the same.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 
-from palaver.core import stable_seed
+from palaver.core import Conversation, stable_seed
+from palaver.envs.base.scripted import first_prompt
+from palaver.envs.minecraft.commands import lines_of
 
 SIZE = (8, 6, 8)
 BLOCKS = ("stone", "brick", "oak", "glass", "sand", "clay")
 KNOWN, HELD_OUT = 320, 64  # of the sample, the houses held out last
+_NUMBERED = re.compile(r"\d{1,3}\. \S")
+_SEAT = re.compile(r"You are builder (\d{1,2}) of (\d{1,2})\. Write at most (\d{1,3}) lines")
+FEWEST, MOST = 1, 4  # lines that a stranger takes
 
 
 def house(rng: random.Random) -> tuple[str, ...]:
@@ -56,3 +68,49 @@ def known(seed: int) -> Iterator[tuple[str, ...]]:
         drawn = house(rng)
         if drawn not in held_out:
             yield drawn
+
+
+def opening(index: int, agents: int, max_lines: int, lines: str) -> str:
+    """The first observation.
+
+    It has the agent's number (from 0), how many lines it may write, and the lines of the plan.
+    """
+    role = f"You are builder {index + 1} of {agents}." if agents > 1 else "You build alone."
+    plan = "\n".join(f"{line_number}. {line}" for line_number, line in enumerate(lines_of(lines), 1))
+    return f"{role} Write at most {max_lines} lines of the plan.\n{plan}"
+
+
+def plan_of(prompt: str) -> list[str]:
+    """The lines of the plan in a first observation, with their numbers."""
+    return [line for line in prompt.splitlines() if _NUMBERED.match(line)]
+
+
+def reference(conversation: Conversation, _seed: int) -> str:
+    """Every n-th line of the plan by the agent's number, all if alone: the best within limits."""
+    index, agents, _ = _parse_prompt(conversation)
+    return "\n".join(plan_of(first_prompt(conversation))[index::agents])
+
+
+def strangers(conversation: Conversation, seed: int) -> str:
+    """Any few lines of the plan, without regard to the agent's number."""
+    prompt = first_prompt(conversation)
+    return take(plan_of(first_prompt(conversation)), random.Random(stable_seed("build-mini strangers", seed, prompt)))
+
+
+def twins(conversation: Conversation, _seed: int) -> str:
+    """The first lines of the plan, as many as allowed: the same from every agent."""
+    *_, max_lines = _parse_prompt(conversation)
+    return "\n".join(plan_of(first_prompt(conversation))[:max_lines])
+
+
+def take(plan: list[str], rng: random.Random) -> str:
+    """One to four lines of a plan, in its order, drawn without regard to anything."""
+    count = min(rng.randint(FEWEST, MOST), len(plan))
+    return "\n".join(plan[n] for n in sorted(rng.sample(range(len(plan)), count)))
+
+
+def _parse_prompt(conversation: Conversation) -> tuple[int, int, int]:
+    """The agent's number from 0, the number of builders, and the lines that each may write."""
+    match = _SEAT.match(first_prompt(conversation))
+    builder, agents, max_lines = map(int, match.groups()) if match else (1, 1, len(plan_of(first_prompt(conversation))))
+    return builder - 1, max(agents, 1), max_lines

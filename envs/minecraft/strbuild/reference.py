@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import cycle
 
 from palaver.core import Conversation
+from palaver.envs.base.scripted import first_prompt
 
 _SEAT = re.compile(r"You are builder (\d{1,3}) of (\d{1,3}) ")
 _ROW = re.compile(r"^y=(\d{1,3}): (.+)$", re.MULTILINE)
@@ -25,7 +26,7 @@ def reference(conversation: Conversation, _seed: int) -> str:
 
     With one builder the fields are its blocks'.
     """
-    prompt = _first_prompt(conversation)
+    prompt = first_prompt(conversation)
     if len(conversation) > 1 and "the world stays as it is" in prompt:
         return ""
     match = _SEAT.search(prompt)
@@ -40,20 +41,11 @@ def reference(conversation: Conversation, _seed: int) -> str:
 
 def twins(conversation: Conversation, _seed: int) -> str:
     """All cells, as far as the commands go, from every agent alike."""
-    prompt = _first_prompt(conversation)
+    prompt = first_prompt(conversation)
     commands_match = _COMMANDS.search(prompt)
     blocks = _blocks(prompt)
     cells = _cells(prompt)[: int(commands_match[1]) if commands_match else None]
     return _answer(((x, y), blocks[(x + y) % len(blocks)]) for x, y in cells)
-
-
-def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Says nothing."""
-    return ""
-
-
-def _first_prompt(conversation: Conversation) -> str:
-    return conversation[0].content if conversation else ""
 
 
 def _cells(prompt: str) -> list[Cell]:

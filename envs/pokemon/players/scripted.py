@@ -35,11 +35,6 @@ def uniform(conversation: Conversation, seed: int) -> str:
     return str(listed[stable_seed("pokemon", conversation[-1].content, seed) % len(listed)][0]) if listed else ""
 
 
-def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Says nothing."""
-    return ""
-
-
 def _worth(about: str) -> float:
     match = _POWER.search(about)
     if not match:

@@ -2,23 +2,31 @@
 
 `oracle@1` cheats: a copy holds the opponent's hidden Pokémon, moves and items, and the opponent's reply is taken from
 the opponent's own view. It shows the value of full information for one turn, and is a coach, not a player to compare
-with. `search@1` does not: it resamples hidden information, see `palaver.envs.pokemon.players.determinise`.
+with. `search@1` does not: it looks ahead in determinised worlds, the battle with all hidden information resampled.
+
+Of a world the own side is exact. Of the opponent what the side saw is kept (Pokémon, hit points, conditions, boosts,
+moves with their uses, items, abilities, field); the rest is drawn from the movesets that the simulator's package has
+for the roles of the random battles, unseen Pokémon from the format's tier. Counters that no player is shown (sleep,
+confusion, Wrap) are resampled, a choice that the opponent has already made is forgotten, and the dice are others. Two
+battles that look the same to the side have the same worlds, to the last number: a test compares them.
+
+It approximates: a screen is presumed as short as is still possible, a Substitute new, and no item is ruled out by what
+it did not do. The work is done in the simulator's process, in `showdown/imagine.js`.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from palaver.core import PolicyError, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.facts import active, opponent
-from palaver.envs.pokemon.players.determinise import foresee, worlds
 from palaver.envs.pokemon.players.expert import comes_in, duel, gym_leader_1, veteran_1, veteran_worth
-from palaver.envs.pokemon.showdown import Battle, Side, SideView
+from palaver.envs.pokemon.showdown import Battle, Side, SideView, dice
 from palaver.envs.pokemon.showdown.dex import Dex
 
 Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
@@ -205,3 +213,26 @@ def _replies(world: Battle, dex: Dex, side: Side, draw: random.Random) -> list[t
     labels = dict(theirs["legal"])
     answers = [labels[rule(theirs, dex, draw)] for rule in REPLIES]
     return [(answer, answers.count(answer) / len(answers)) for answer in sorted(set(answers))]
+
+
+def worlds(battle: Battle, side: Side, seeds: Iterable[int]) -> list[Battle]:
+    """A world for each seed: battles of their own, to be closed.
+
+    Raises:
+        BattleLostError: the battle is lost.
+    """
+    return battle.pool.derive([(battle, "imagine", (side, dice("world", seed))) for seed in seeds])
+
+
+def foresee(world: Battle, side: Side, turns: int, tried: Sequence[tuple[str | None, str | None, int]]) -> list[float]:
+    """Evaluate a side `turns` turns after each of several joint actions, in Pokémon.
+
+    Each is `(words of p1, words of p2, seed)`. After the first both sides use what promises most at once, see
+    `showdown/rollout.js`. `world` is not changed.
+
+    Raises:
+        BattleLostError: the battle is lost.
+    """
+    tries = [(dice("foresee", seed), one, two) for one, two, seed in tried]
+    values: list[float] = world.pool.request_battle(world, "foresee", side, turns, *tries)
+    return values

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 from typing import Any
 
-from palaver.core import Conversation, stable_seed
+from palaver.core import Conversation
+from palaver.envs.base.tasks import Task
 from palaver.envs.writing import corpus
-from palaver.envs.writing.arxiv.data import SAMPLE
-from palaver.envs.writing.arxiv.prompts import opening
 
+SAMPLE = Path(__file__).with_name("sample.jsonl")
 KEYS = ("field", "data", "problem", "method", "measure")
 LENGTHS = ((32, 64),) * 6 + ((16, 32), (128, 256))
 
@@ -105,6 +106,14 @@ LESSONS = (
     "uncertainty should be reported",
     "local information is often enough",
 )
+_CHOICES = {
+    "method": METHODS,
+    "device": DEVICES,
+    "measure": MEASURES,
+    "rival": RIVALS,
+    "amount": AMOUNTS,
+    "lesson": LESSONS,
+}
 
 ABSTRACT = (
     (
@@ -195,6 +204,54 @@ METHOD = (
     "[future|further] work on {field} can build on {method}",
 )
 AUTHORS = {"background": BACKGROUND, "method": METHOD}
+_WORDINGS = {
+    "background": (
+        "Write the background paragraph of this paper's introduction: what is known and why the problem matters. "
+        "Use {low} to {high} words in whole sentences. "
+        "A colleague writes the method paragraph, {short} to {long} times as long as yours. "
+        "Share terms; use transition words."
+    ),
+    "method": (
+        "Write the method paragraph of this paper's introduction: what is done and what follows from it. "
+        "Use {low} to {high} words in whole sentences, {short} to {long} times as long as the background paragraph "
+        "that a colleague writes. Share terms; use transition words."
+    ),
+    "writer": (
+        "Write two paragraphs of this paper's introduction, background then method, split by {split}. "
+        "Each has {low} to {high} words in whole sentences; the second is {short} to {long} times as long. "
+        "Share terms; use transition words."
+    ),
+}
+
+
+def opening(
+    agent: str,
+    title: str,
+    abstract: str,
+    length: tuple[int, int] = (128, 256),
+    ratio: tuple[float, float] = (1.3, 1.6),
+) -> str:
+    """The first observation of `agent` (`background`, `method`, or the single author `writer`).
+
+    Args:
+        agent: its name.
+        title: the paper's title; left out when empty (the public data has none).
+        abstract: the paper's abstract.
+        length: fewest and most words of a paragraph.
+        ratio: method over background, in characters.
+    """
+    task = corpus.instruction(_WORDINGS, agent, length, ratio)
+    paper = f"Title: {title.strip()}\n" if title.strip() else ""
+    return f"{task}\n\n{paper}Abstract: {abstract.strip()}"
+
+
+def load(source: str | Path) -> tuple[Task, ...]:
+    """Papers with `abstract_text`; `article_id` names them, `title` is optional.
+
+    Raises:
+        TaskError: see `palaver.envs.base.tasks.load_tasks`.
+    """
+    return corpus.load(source, SAMPLE, tasks, "abstract_text", "article_id")
 
 
 def tasks(n: int, seed: int) -> list[dict[str, Any]]:
@@ -202,19 +259,12 @@ def tasks(n: int, seed: int) -> list[dict[str, Any]]:
 
     No combination of theirs occurs in `demonstrations`.
     """
-    rows = []
-    for index in range(n):
-        rng = random.Random(stable_seed("arxiv tasks", seed, index))
-        _, title, abstract = paper(rng, tasks=True)
-        rows.append(
-            {
-                "article_id": f"made-{seed}-{index:03d}",
-                "title": title,
-                "abstract_text": abstract,
-                "token_count": len(abstract.split()),
-            }
-        )
-    return rows
+    return corpus.generated(n, "arxiv", seed, _row)
+
+
+def _row(id: str, rng: random.Random) -> dict[str, Any]:
+    _, title, abstract = paper(rng, tasks=True)
+    return {"article_id": id, "title": title, "abstract_text": abstract, "token_count": len(abstract.split())}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -233,12 +283,7 @@ def grammar() -> re.Pattern[str]:
         "data": [item for data, _, _ in FIELDS.values() for item in data],
         "problem": [item for _, problems, _ in FIELDS.values() for item in problems],
         "people": [people for *_, people in FIELDS.values()],
-        "method": METHODS,
-        "device": DEVICES,
-        "measure": MEASURES,
-        "rival": RIVALS,
-        "amount": AMOUNTS,
-        "lesson": LESSONS,
+        **_CHOICES,
     }
     return corpus.grammar(BACKGROUND + METHOD, vocabulary)
 
@@ -251,12 +296,7 @@ def _slots(rng: random.Random) -> dict[str, str]:
         "data": rng.choice(data),
         "problem": rng.choice(problems),
         "people": people,
-        "method": rng.choice(METHODS),
-        "device": rng.choice(DEVICES),
-        "measure": rng.choice(MEASURES),
-        "rival": rng.choice(RIVALS),
-        "amount": rng.choice(AMOUNTS),
-        "lesson": rng.choice(LESSONS),
+        **corpus.draw_all(_CHOICES, rng),
     }
 
 

@@ -86,7 +86,7 @@ from typing import Any, ClassVar
 
 from palaver.envs.base.env import MAX_LENGTH, TextEnv
 from palaver.envs.base.tasks import Task
-from palaver.envs.writing.arxiv import corpus, data, prompts
+from palaver.envs.writing.arxiv import corpus
 from palaver.envs.writing.env import Grammar, WritingEnv, read_grammar
 from palaver.envs.writing.lexicon import LexiconSource, Match, StopwordSource
 from palaver.envs.writing.reward import WEIGHTS, Range, Where, WritingRewardConfig
@@ -166,7 +166,7 @@ class ArxivEnv(WritingEnv):
             ending=ending,
         )
         super().__init__(
-            data.load(tasks, corpus.tasks),
+            corpus.load(tasks),
             agents,
             rubric,
             grammar=read_grammar(grammar, corpus.grammar),
@@ -177,7 +177,7 @@ class ArxivEnv(WritingEnv):
 
     def prompt(self, agent: str, task: Task) -> str:
         """The prompt with title and abstract."""
-        return prompts.opening(agent, _title(task), task["abstract_text"], self.rubric.length, self.rubric.ratio)
+        return corpus.opening(agent, _title(task), task["abstract_text"], self.rubric.length, self.rubric.ratio)
 
     def subject(self, task: Task) -> str:
         """Title and abstract."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 from typing import Any
 
-from palaver.core import Conversation, stable_seed
+from palaver.core import Conversation
+from palaver.envs.base.tasks import Task
 from palaver.envs.writing import corpus
-from palaver.envs.writing.tldr.data import SAMPLE
-from palaver.envs.writing.tldr.prompts import opening
 
+SAMPLE = Path(__file__).with_name("sample.jsonl")
 KEYS = ("who", "deed", "since", "tried", "option")
 LENGTHS = ((8, 256),) * 4 + ((8, 64), (16, 64), (8, 48), (16, 128))
 
@@ -135,6 +136,16 @@ OPTIONS = (
     "buy a second one",
 )
 FEELINGS = ("angry", "exhausted", "guilty", "confused", "lonely", "nervous", "helpless", "jealous")
+_CHOICES = {
+    "who": tuple(PEOPLE),
+    "deed": DEEDS,
+    "since": TIMES,
+    "place": PLACES,
+    "tried": TRIED,
+    "fear": FEARS,
+    "option": OPTIONS,
+    "feeling": FEELINGS,
+}
 
 POST = (
     (
@@ -191,22 +202,60 @@ DETAILED = (
     "I [want|need] an honest opinion about my {who}",
 )
 AUTHORS = {"concise": CONCISE, "detailed": DETAILED}
+_WORDINGS = {
+    "concise": (
+        "Summarise this post briefly, in {low} to {high} words and whole sentences: only the point. "
+        "A colleague writes a detailed summary, {short} to {long} times as long as yours. Share its terms."
+    ),
+    "detailed": (
+        "Summarise this post in detail, in {low} to {high} words and whole sentences, {short} to {long} times "
+        "as long as the brief summary that a colleague writes, with {unique} times as many different words. "
+        "Use transition words."
+    ),
+    "writer": (
+        "Write two summaries of this post, a brief and a detailed one, split by {split}. "
+        "Each has {low} to {high} words in whole sentences; the second is {short} to {long} times as long, "
+        "with {unique} times as many different words and transition words."
+    ),
+}
+
+
+def opening(
+    agent: str,
+    post: str,
+    length: tuple[int, int] = (8, 256),
+    ratio: tuple[float, float] = (1.6, 3.2),
+    unique: float = 2.0,
+) -> str:
+    """The first observation of `agent` (`concise`, `detailed`, or the single author `writer`).
+
+    Args:
+        agent: its name.
+        post: the post with its headings, as in the public data (field `prompt`).
+        length: fewest and most words of a summary.
+        ratio: detailed over concise, in characters.
+        unique: different words of the detailed summary over those of the concise one.
+    """
+    return f"{corpus.instruction(_WORDINGS, agent, length, ratio, unique)}\n\n{post.strip()}"
+
+
+def load(source: str | Path) -> tuple[Task, ...]:
+    """Posts in `prompt`; `id` names them where there is one (the public data has none).
+
+    Raises:
+        TaskError: see `palaver.envs.base.tasks.load_tasks`.
+    """
+    return corpus.load(source, SAMPLE, tasks, "prompt")
 
 
 def tasks(n: int, seed: int) -> list[dict[str, Any]]:
     """`n` posts in the public schema; no combination of theirs occurs in `demonstrations`."""
-    rows = []
-    for index in range(n):
-        rng = random.Random(stable_seed("tldr tasks", seed, index))
-        slots = corpus.draw(_slots, KEYS, rng, tasks=True)
-        rows.append(
-            {
-                "id": f"made-{seed}-{index:03d}",
-                "prompt": _post(slots, rng),
-                "completion": " " + corpus.passage(CONCISE, slots, 2, rng),
-            }
-        )
-    return rows
+    return corpus.generated(n, "tldr", seed, _row)
+
+
+def _row(id: str, rng: random.Random) -> dict[str, Any]:
+    slots = corpus.draw(_slots, KEYS, rng, tasks=True)
+    return {"id": id, "prompt": _post(slots, rng), "completion": " " + corpus.passage(CONCISE, slots, 2, rng)}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -219,32 +268,12 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 def grammar() -> re.Pattern[str]:
     """Pattern that matches the sentences of the imitation texts; see `corpus.grammar`."""
-    vocabulary = {
-        "who": PEOPLE,
-        "deed": DEEDS,
-        "since": TIMES,
-        "place": PLACES,
-        "tried": TRIED,
-        "fear": FEARS,
-        "option": OPTIONS,
-        "feeling": FEELINGS,
-    }
-    return corpus.grammar(CONCISE + DETAILED, vocabulary)
+    return corpus.grammar(CONCISE + DETAILED, _CHOICES)
 
 
 def _slots(rng: random.Random) -> dict[str, str]:
-    who = rng.choice(list(PEOPLE))
-    return {
-        "who": who,
-        "sub": PEOPLE[who],
-        "deed": rng.choice(DEEDS),
-        "since": rng.choice(TIMES),
-        "place": rng.choice(PLACES),
-        "tried": rng.choice(TRIED),
-        "fear": rng.choice(FEARS),
-        "option": rng.choice(OPTIONS),
-        "feeling": rng.choice(FEELINGS),
-    }
+    slots = corpus.draw_all(_CHOICES, rng)
+    return {**slots, "sub": PEOPLE[slots["who"]]}
 
 
 def _post(slots: corpus.Slots, rng: random.Random) -> str:

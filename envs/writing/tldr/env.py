@@ -88,7 +88,7 @@ from palaver.envs.base.tasks import Task
 from palaver.envs.writing.env import Grammar, WritingEnv, read_grammar
 from palaver.envs.writing.lexicon import LexiconSource, Match, StopwordSource
 from palaver.envs.writing.reward import WEIGHTS, Range, Where, WritingRewardConfig
-from palaver.envs.writing.tldr import corpus, data, prompts
+from palaver.envs.writing.tldr import corpus
 
 
 class TldrEnv(WritingEnv):
@@ -165,7 +165,7 @@ class TldrEnv(WritingEnv):
             ending=ending,
         )
         super().__init__(
-            data.load(tasks, corpus.tasks),
+            corpus.load(tasks),
             agents,
             rubric,
             grammar=read_grammar(grammar, corpus.grammar),
@@ -177,7 +177,7 @@ class TldrEnv(WritingEnv):
     def prompt(self, agent: str, task: Task) -> str:
         """The prompt with the post."""
         rubric = self.rubric
-        return prompts.opening(agent, task["prompt"], rubric.length, rubric.ratio, rubric.unique[0])
+        return corpus.opening(agent, task["prompt"], rubric.length, rubric.ratio, rubric.unique[0])
 
     def subject(self, task: Task) -> str:
         """The post."""

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, facts, say, table
-from palaver.cli.requirements import need_plots, need_server
+from palaver.cli.requirements import need_plots
 from palaver.core import ConfigError
 from palaver.text import one_line
 from palaver.utils.config import parse_overrides
@@ -147,26 +147,6 @@ def _judgement_fields(what: str, value: float | None, reason: str, failure: str,
 
 def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
-
-
-@app.command("serve-scripted")
-def serve_scripted(
-    data: Annotated[list[str] | None, typer.Option("--data", help=DATA_HELP, show_default="sample")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes a free one.")] = 8011,
-) -> None:
-    """Serve the judges with known faults over OpenAI's protocol, on loopback, until Ctrl-C."""
-    need_server()
-    from palaver.agents.serving.server import listen, run, url
-    from palaver.benchmarks.judge_audit.brains import BRAINS
-    from palaver.benchmarks.judge_audit.data import read
-    from palaver.benchmarks.judge_audit.serving import judges
-
-    sources = data or ["sample"]
-    app = judges(read(sources).pairs)
-    with listen("127.0.0.1", port) as listening:
-        given = "".join(f" --data {source}" for source in sources)
-        say("\n".join(f"palaver judge audit openai:{kind}@{url(listening)}{given}" for kind in BRAINS))
-        run(app, listening)
 
 
 def _run(work: AuditQueries, name: str, sources: list[str], limits: Thresholds, folder: Path | None) -> Audit:

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from palaver.benchmarks.judge_audit import ask
+from palaver.benchmarks.judge_audit.ask import KINDS, Probe, probes
 from palaver.benchmarks.judge_audit.data import Graded, Labelled, read
-from palaver.benchmarks.judge_audit.probes import KINDS, Probe, probes
 from palaver.core import ConfigError
 from palaver.scoring import AnswerPair
 from tests.benchmarks.audit.judges import Scorer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from palaver.benchmarks.judge_audit import ask, table
-from palaver.benchmarks.judge_audit.brains import BRAINS, AnswerKey, JudgeInput
 from palaver.benchmarks.judge_audit.data import read
 from palaver.benchmarks.judge_audit.faults import Thresholds, faults
+from palaver.benchmarks.judge_audit.faulty_judges import BRAINS, AnswerKey, JudgeInput
 from tests.benchmarks.audit.judges import Brainy
 
 DATA = read(["generated:0:100"])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from palaver.benchmarks.judge_audit.recorded import RecordedComparer
+from palaver.benchmarks.judge_audit.judges import RecordedComparer
 from palaver.core import TaskError
 from palaver.scoring import AnswerPair
 

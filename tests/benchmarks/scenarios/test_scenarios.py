@@ -15,7 +15,7 @@ from palaver.benchmarks.scenarios.spec import is_scenario, load
 from palaver.core import ConfigError, Message
 from palaver.envs.maths import answers
 from palaver.envs.maths.reference import reference
-from palaver.envs.writing.arxiv.reference import reference as arxiv
+from palaver.envs.writing.reference import arxiv
 from palaver.registry import spec
 from palaver.trainers.rollout.episodes import text_env
 from palaver.utils.config import recipes

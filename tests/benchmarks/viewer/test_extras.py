@@ -10,7 +10,7 @@ from palaver import make, registry
 from palaver.benchmarks.viewer import extras, programs
 from palaver.benchmarks.viewer.page import Choices, collect
 from palaver.core import Completion, Episode, PalaverError
-from palaver.envs.code import scoring
+from palaver.envs.code import base as scoring
 from palaver.envs.code.sandbox.report import Report, TestResult
 from palaver.trainers.rollout.branches import start
 from tests.benchmarks.test_replay import Dice, dice, played  # noqa: F401

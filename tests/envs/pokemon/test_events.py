@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.envs.pokemon.events import event_texts
+from palaver.envs.pokemon.replay import event_texts
 
 pytestmark = pytest.mark.usefixtures("pool")
 

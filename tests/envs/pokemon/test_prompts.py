@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from palaver.envs.pokemon import events, prompts
+from palaver.envs.pokemon import replay
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import SIDES
+from palaver.envs.pokemon.showdown.pool import shared_pool
 
 pytestmark = pytest.mark.usefixtures("pool")
 
@@ -87,10 +88,16 @@ Choose a move or a switch. Answer with one action, as listed or by its number.
 3. switch pawmot"""
 
 
+def observation(gen, format, me, turn, view, lines, refused=""):
+    """The whole text for a side that may act, from its view as plain data; `showdown/prompts.js` writes it."""
+    about = {"format": format, "turn": turn, "lines": list(lines), "refused": refused}
+    return shared_pool().request([["text", gen, me, view, about]])[0]
+
+
 def shown(**changes):
     lines = ["|faint|p1a: Zapdos"]
     refused = "[Unavailable choice] no"
-    return prompts.observation(9, "gen9ou", "p2", 8, {**view(), **changes}, lines, refused)
+    return observation(9, "gen9ou", "p2", 8, {**view(), **changes}, lines, refused)
 
 
 def test_everything_is_told():
@@ -116,7 +123,7 @@ def test_a_battle_s_texts_say_what_its_views_say(format):
             head = f"You are {side}. "
             unread[side] += view["lines"]
             if view["legal"]:
-                assert texts[side] == prompts.observation(env.dex.gen, format, side, turn, view, unread[side])
+                assert texts[side] == observation(env.dex.gen, format, side, turn, view, unread[side])
                 unread[side] = []
             else:
                 waits, lines = view["request"] == "wait", unread[side]
@@ -126,7 +133,7 @@ def test_a_battle_s_texts_say_what_its_views_say(format):
                     if waits
                     else f"The battle is over after turn {turn}. {how}"
                 )
-                [happened] = events.event_texts([view["lines"] if waits else lines], side)
+                [happened] = replay.event_texts([view["lines"] if waits else lines], side)
                 assert texts[side] == (f"{head}\n{happened}" if happened else head)
                 waited += waits
         if not env.agents:
@@ -139,6 +146,6 @@ def test_the_first_generation_has_no_items():
     own = [{k: v for k, v in OWN[2].items() if k not in ("item", "ability", "tera", "terastallized")}]
     own[0] |= {"species": "mew", "name": "mew", "moves": [("psychic", 16, 16)]}
     state = {**view(), "me": {**view()["me"], "team": own, "volatiles": {}, "boosts": {}}, "weather": None, "field": {}}
-    text = prompts.observation(1, "gen1ou", "p1", 1, state, [])
+    text = observation(1, "gen1ou", "p1", 1, state, [])
     assert "- mew psychic; 281/281; ACTIVE; psychic 16/16; atk 1 def 2 spa 3 spd 4 spe 5\n" in text
     assert "Weather: none. Field: none." in text

@@ -11,10 +11,8 @@ import pytest
 from palaver.core import PolicyError
 from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.players.advice import adviser
-from palaver.envs.pokemon.players.determinise import foresee, worlds
-from palaver.envs.pokemon.players.registry import HEURISTICS
-from palaver.envs.pokemon.players.search import RACE, UNSURE, advised, prospects, search_1, searched
+from palaver.envs.pokemon.players.registry import HEURISTICS, adviser
+from palaver.envs.pokemon.players.search import RACE, UNSURE, advised, foresee, prospects, search_1, searched, worlds
 from palaver.envs.pokemon.showdown import Setup, dex
 from tests.envs.pokemon.battles import moves, packed, setup
 

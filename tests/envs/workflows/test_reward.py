@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.envs.workflows import reward, shaping
-from palaver.envs.workflows.votes import agreed, majority, pseudo_labels
+from palaver.envs.workflows import reward
+from palaver.envs.workflows import reward as shaping
+from palaver.envs.workflows.rules import agreed, majority, pseudo_labels
 
 V = [[0.2, 0.9], [0.8, 0.7], [1.0, 0.6]]  # turn by agent
 

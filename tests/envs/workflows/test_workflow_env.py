@@ -9,10 +9,10 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message
 from palaver.envs.base.checks import check
-from palaver.envs.code.mini.reference import reference as coder
+from palaver.envs.code.mini.family import reference as coder
 from palaver.envs.maths.mini.env import MathsMiniEnv
 from palaver.envs.workflows import rules
-from palaver.envs.workflows.quote import quoted, room_for_each
+from palaver.envs.workflows.prompts import quoted, room_for_each
 from palaver.envs.workflows.rules import WorkflowText
 
 QUESTION = "What is 3 + 4?"
