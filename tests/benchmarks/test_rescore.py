@@ -19,8 +19,7 @@ from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
-from palaver.trainers.rollout.replay import again
+from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout, text_env
 from tests.envs.rewards import Length
 
 DRAW = Sampling(max_tokens=6)
