@@ -13,7 +13,7 @@ from palaver.envs.base.env import Step, TextEnv
 from palaver.trainers.rollout.branches import Branch, Joint, first_joint
 from palaver.trainers.rollout.episodes import EpisodeRunner, Queries, StepAll, complete, starts
 from palaver.trainers.value_decomposition.encoders import conversation_text
-from palaver.trainers.value_decomposition.players import TeamDecision, ValueTeam, decision_seed
+from palaver.trainers.value_decomposition.players import TeamDecision, ValueTeam
 from palaver.trainers.value_decomposition.replay import DecisionFeatures, Transition
 
 
@@ -115,7 +115,7 @@ class _Players:
         if not acting:
             return {}
         scenes = self.team.look(decisions)
-        seeds = [decision_seed(self.seed, branch.node) for branch in acting]
+        seeds = [stable_seed(self.seed, "explore", branch.node) for branch in acting]
         choices = self.team.choose(scenes, seeds, self.epsilon)
         chosen: dict[str, dict[str, list[Completion]]] = {}
         for branch, decision, scene, places in zip(acting, decisions, scenes, choices, strict=True):
@@ -155,7 +155,7 @@ class _Players:
                 yield policy, Request(agent, branch.conversations[agent], seeds, self.sampling[agent])
 
     def on_step(self, joint: Joint, step: Step, branch: Branch) -> Branch:  # noqa: ARG002 - the runner's signature
-        """Add the team's reward to its last decision, whose transition is complete if the episode has ended."""
+        """Add the team's reward to its last decision; complete its transition at the end."""
         turn, begun, agents = branch.turns[-1], self.open.get(branch.root), self.team.agents
         if begun is not None:
             begun.reward += begun.factor * sum(turn.rewards[agent] for agent in agents) / len(agents)

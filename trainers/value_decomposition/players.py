@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from palaver.core import CheckpointError, Conversation, Message, stable_seed
+from palaver.core import CheckpointError, Conversation, Message
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.config.loading import parse_file
@@ -147,8 +147,3 @@ def _player(team: ValueTeam, agent: str, fresh: bool) -> Player:
         return best
 
     return play
-
-
-def decision_seed(seed: int, node: str) -> int:
-    """Seed of the draws at one node of a rollout."""
-    return stable_seed(seed, "explore", node)
