@@ -73,7 +73,7 @@ class _PlayerState:
 
     @property
     def engine(self) -> object:
-        """Batched player, policy or shared engine that answers for it; itself if it has a function of its own."""
+        """Batched player, policy or shared engine that answers for it; itself if it is a function."""
         return self if self.choose else self.player.batched or getattr(self.policy, "shared_engine", self.policy)
 
 

@@ -66,7 +66,7 @@ class Branch:
         return int(index), tuple(tuple(map(int, label.split("."))) for label in path)
 
     def can_act(self, agent: str) -> bool:
-        """Return whether the agent is alive and may act, or might have acted had the last step not cut it."""
+        """Return whether the agent may act, or might have acted had the last step not cut it."""
         alive = self.turns[-1].cut_states if self.stop else self.env.agents
         return agent in alive and bool(self.infos[agent].get("can_act", True))
 
@@ -101,7 +101,9 @@ def start(env: TextEnv, task: str, seed: int, root: str = "0") -> Branch:
 
 
 def with_observation(before: Conversation, text: str, fresh: bool) -> Conversation:
-    """Append an observation to a conversation; many chat templates refuse two user messages in a row, so they are one.
+    """Append an observation to a conversation; two user messages in a row are merged.
+
+    Many chat templates refuse them.
 
     Args:
         before: conversation so far.
@@ -196,13 +198,13 @@ def cut_off(branch: Branch, agents: Collection[str]) -> Branch:
 
 
 def looking(branch: Branch, agents: Collection[str]) -> Branch:
-    """Branch in which those of these agents that it has cut, if its episode was cut, are to be queried once more."""
+    """Branch in which the cut ones of these agents are to be queried once more."""
     cut = branch.turns[-1].cut_states if branch.stop in CUT else ()
     return replace(branch, looks=tuple(agent for agent in cut if agent in agents))
 
 
 def foreseen(branch: Branch, candidates: Mapping[str, Sequence[Completion]]) -> Branch:
-    """Add answers that the agents might have given after the cut to a branch, which ends with them."""
+    """Add answers that the agents might have given after the cut to a branch, and end it."""
     states = branch.turns[-1].cut_states
     added = {agent: replace(state, candidates=tuple(candidates.get(agent, ()))) for agent, state in states.items()}
     return replace(_with_cut_states(branch, added), looks=())

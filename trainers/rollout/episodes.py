@@ -1,4 +1,4 @@
-"""Lockstep runner of episodes: all live episodes advance together, in one batch per policy and turn.
+"""Lockstep runner: all live episodes advance together, in one batch per policy and turn.
 
 In a rollout every live branch is widened at each turn: w candidates are sampled for each of its agents, combined into
 joint actions (`candidates.py`), and the branch is forked once per joint action. A tree widens G ways at every turn;
@@ -173,7 +173,7 @@ def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
 
 
 def starts(env: TextEnv, tasks: Sequence[str], seed: int, places: Sequence[int] | None = None) -> Iterator[Branch]:
-    """Yield a branch before its first turn for every task; its seed is keyed by the task and its index.
+    """Yield a branch of every task; its seed is keyed by the task and its index.
 
     Args:
         env: is forked.
@@ -329,7 +329,7 @@ def _repeated(branch: Branch, turn: Turn) -> Joint:
 def _queries(
     branch: Branch, team: Mapping[str, Policy], plan: SamplingPlan, sampling: Mapping[str, Sampling], seed: int
 ) -> Queries:
-    """Requests for candidates of every agent of a branch that may act, or of those to be asked after a cut."""
+    """Requests for candidates of every agent of a branch that is to be queried."""
     for agent in branch.looks if branch.stop else branch.env.agents:
         if branch.can_act(agent):
             seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
