@@ -27,8 +27,7 @@ from palaver.trainers.rollout.evaluation import evaluate, only_scored, summarize
 from palaver.trainers.rollout.metrics import describe, expected_returns
 from palaver.trainers.rollout.opponent import against
 from palaver.trainers.rollout.overlong import mean_overlong, overlong
-from palaver.trainers.rollout.resample import ResampledEpisodes, resampled, sampled, spares, varies
-from palaver.trainers.rollout.tasks import batch_of_tasks
+from palaver.trainers.rollout.tasks import ResampledEpisodes, batch_of_tasks, resampled, sampled, spares, varies
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.clock import Clock
 from palaver.trainers.run.distributed import Distributed

@@ -27,10 +27,9 @@ from palaver.core import Completion, Episode, Request, Sampling, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.rollout.batch import Batch, make_batch
-from palaver.trainers.rollout.branches import Branch, observe
-from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rollout
+from palaver.trainers.rollout.branches import Branch
+from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rebuilt, rollout
 from palaver.trainers.rollout.evaluation import only_scored
-from palaver.trainers.rollout.replay import rebuilt
 from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.train import restore
 
@@ -206,7 +205,7 @@ def _contexts(table: Batch, effort: Effort) -> list[list[int]]:
 def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort, index: int) -> list[Completion]:
     """Fresh messages of the agent in a context."""
     seeds = tuple(stable_seed(effort.seed, "alternative", index, k) for k in range(effort.alternatives))
-    request = Request(agent, observe(before, agent), seeds, team.sampling[agent])
+    request = Request(agent, before.conversations[agent], seeds, team.sampling[agent])
     return act_batched([(team.policies[agent], request)])[0]
 
 

@@ -26,9 +26,8 @@ from palaver.core import ConfigError, Episode, ScoringError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import spec, specs
-from palaver.trainers.rollout.episodes import text_env
+from palaver.trainers.rollout.episodes import again, text_env
 from palaver.trainers.rollout.evaluation import interval, summarize
-from palaver.trainers.rollout.replay import again
 from palaver.trainers.run.files import CONFIG
 from palaver.utils.provenance import provenance
 

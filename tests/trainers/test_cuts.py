@@ -13,9 +13,8 @@ from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.objectives.returns import individual_reward, shared_reward
 from palaver.trainers.rollout.batch import after_cut, joint_returns, make_batch
-from palaver.trainers.rollout.ends import ended
-from palaver.trainers.rollout.episodes import SamplingPlan, rollout
-from palaver.trainers.rollout.replay import again
+from palaver.trainers.rollout.branches import ended
+from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import config, learners, policy

@@ -19,8 +19,7 @@ from palaver.registry import Spec, register
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import AlgorithmConfig
-from palaver.trainers.rollout.resample import ResampledEpisodes, resampled, spares, varies
-from palaver.trainers.rollout.tasks import batch_of_tasks
+from palaver.trainers.rollout.tasks import ResampledEpisodes, batch_of_tasks, resampled, spares, varies
 from palaver.trainers.train import resume, train
 from palaver.utils.config import dump
 from tests.trainers.learning import episode, untimed

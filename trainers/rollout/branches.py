@@ -1,4 +1,9 @@
-"""Branches of a rollout: episodes so far, each with its environment, and their next steps."""
+"""Branches of a rollout: episodes so far, each with its environment, and their next steps.
+
+The one place where trainers read the termination flags of PettingZoo. `terminated` ends the task: states after it have
+value 0. `truncated` cuts it by an outer limit, and so does `algorithm.stop_above` (the stop `threshold`): the state
+after the cut has a value, which critics and mixers estimate.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palaver.core import Completion, Conversation, CutState, Message, Stop, Turn, stable_seed
-from palaver.envs.base.env import Each, Step, TextEnv
-from palaver.trainers.rollout.ends import ended
+from palaver.core import Completion, Conversation, CutState, Episode, Message, Stop, Turn
+from palaver.envs.base.env import Step, TextEnv
+
+CUT: tuple[Stop, ...] = ("truncated", "threshold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +26,17 @@ class Branch:
         env: its own environment.
         task: its task.
         seed: seed of the episode.
-        root: name of its task in the rollout.
+        root: number of its task in the rollout, or of the episode.
         node: name of its last joint step; the root before the first.
         branch_index: index of the root's joint action that it descends from.
         seeds: the name that keys its draws: its node, or for an alternative that of the branch it leaves.
-        conversations: agent -> the conversation so far.
+        conversations: agent -> the conversation so far; it ends with all that the agent has not yet answered.
         observations: agent -> the newest observation.
-        unread: agent -> earlier observations that the agent has not yet answered.
         infos: infos of the last step.
         turns: turns so far.
         stop: how it ended; None before its end.
         aside: True if it is an alternative to a joint action that the episode took.
+        looks: agents that its last step cut and whose answers are to be sampled, and not played.
     """
 
     env: TextEnv
@@ -42,11 +48,32 @@ class Branch:
     seeds: str
     conversations: Mapping[str, Conversation]
     observations: Mapping[str, str]
-    unread: Mapping[str, str]
     infos: Mapping[str, Mapping[str, Any]]
     turns: tuple[Turn, ...] = ()
     stop: Stop | None = None
     aside: bool = False
+    looks: tuple[str, ...] = ()
+
+    @property
+    def live(self) -> bool:
+        """True if agents are still to be queried."""
+        return self.stop is None or bool(self.looks)
+
+    @property
+    def path(self) -> tuple[int, tuple[tuple[int, ...], ...]]:
+        """Key of the order of leaves: the task's number, and the labels of the joint steps."""
+        index, *path = self.node.split("/")
+        return int(index), tuple(tuple(map(int, label.split("."))) for label in path)
+
+    def can_act(self, agent: str) -> bool:
+        """Return whether the agent may act, or might have acted had the last step not cut it."""
+        alive = self.turns[-1].cut_states if self.stop else self.env.agents
+        return agent in alive and bool(self.infos[agent].get("can_act", True))
+
+    def episode(self, team: Mapping[str, str]) -> Episode:
+        """Record of the episode, which has ended, with the names of its policies."""
+        assert self.stop is not None
+        return Episode(self.env.metadata["name"], self.task, self.seed, self.turns, self.stop, team)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,56 +88,51 @@ class Joint:
     aside: bool = False
 
 
-def start(env: TextEnv, task: str, seed: int) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Reset `env` as a rollout does for this task and `Episode.seed`; return as `reset`.
+def start(env: TextEnv, task: str, seed: int, root: str = "0") -> Branch:
+    """Reset `env` for a task and `Episode.seed`; return the branch before its first turn.
 
     Raises:
         TaskError: there is no such task.
     """
-    return env.reset(seed=seed % 2**31, options={"task": task})
+    observations, infos = env.reset(seed=seed % 2**31, options={"task": task})
+    fresh = env.metadata.get("conversation") == "fresh"
+    conversations = {agent: with_observation((), observations[agent], fresh) for agent in env.possible_agents}
+    return Branch(env, task, seed, root, root, 0, root, conversations, observations, infos)
 
 
-def start_branch(env: TextEnv, task: str, index: int, seed: int) -> Branch:
-    """Branch of a task before its first turn; its draws are keyed by the task and its index."""
-    fork = env.fork()
-    task_seed = stable_seed(seed, "task", index, task)
-    observations, infos = start(fork, task, task_seed)
-    root, conversations = str(index), dict[str, Conversation].fromkeys(env.possible_agents, ())
-    return Branch(fork, task, task_seed, root, root, 0, root, conversations, observations, {}, infos)
+def with_observation(before: Conversation, text: str, fresh: bool) -> Conversation:
+    """Append an observation to a conversation; two user messages in a row are merged.
 
+    Many chat templates refuse them.
 
-def observe(branch: Branch, agent: str) -> Conversation:
-    """The agent's conversation, with all unanswered observations as the last message.
-
-    Observations from turns in which it waited are put before the newest one: many chat templates refuse two user
-    messages in a row.
+    Args:
+        before: conversation so far.
+        text: the observation.
+        fresh: True if observations are self-contained, so that the conversation so far is dropped.
     """
-    if branch.env.metadata.get("conversation") == "fresh":
-        return (Message("user", branch.observations[agent]),)
-    return (*branch.conversations[agent], Message("user", _new_observations(branch, agent)))
+    if fresh or not before:
+        return (Message("user", text),)
+    if before[-1].role == "user":
+        unread = before[-1].content
+        return (*before[:-1], Message("user", f"{unread}\n\n{text}" if unread and text else unread or text))
+    return (*before, Message("user", text))
 
 
-def _new_observations(branch: Branch, agent: str) -> str:
-    parts = (branch.unread.get(agent, ""), branch.observations[agent])
-    return "\n\n".join(text for text in parts if text)
+def first_joint(branch: Branch, candidates: Mapping[str, Sequence[Completion]]) -> Joint:
+    """Joint action of the first candidate of each agent, compared with no other."""
+    completions = {agent: answers[0] for agent, answers in candidates.items()}
+    onward = replace(branch, seeds=f"{branch.seeds}/0")
+    return Joint(onward, f"{branch.node}/0", branch.node, dict.fromkeys(completions, 0), completions)
 
 
-def step_all(joints: Sequence[Joint], map_function: Each) -> list[Branch]:
-    """Play the joint actions of a turn together, each in its branch's own environment."""
-    envs = [joint.branch.env for joint in joints]
-    actions = [
-        {
-            agent: joint.completions[agent].text if agent in joint.completions else None
-            for agent in joint.branch.env.agents
-        }
-        for joint in joints
-    ]
-    steps = type(envs[0]).step_together(envs, actions, [joint.group for joint in joints], map_function)
-    return [_step_branch(*parts) for parts in zip(joints, map(list, actions), steps, strict=True)]
+def after(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
+    """Branch after its joint action was played.
 
-
-def _step_branch(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
-    """Branch after its joint action was played."""
+    Args:
+        joint: the joint action.
+        acting: the agents alive before it.
+        step: the five dictionaries of PettingZoo.
+    """
     branch, completions, everyone = joint.branch, joint.completions, joint.branch.env.possible_agents
     observations, rewards, _, _, infos = step
     turn = Turn(
@@ -131,38 +153,61 @@ def _step_branch(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
         aside=joint.aside,
     )
     stop, cut = ended(branch.env.agents, acting, step)
-    conversations = {
-        agent: (*observe(branch, agent), Message("assistant", completions[agent].text))
-        if agent in completions
-        else past
-        for agent, past in branch.conversations.items()
+    fresh = branch.env.metadata.get("conversation") == "fresh"
+    answers = {agent: (Message("assistant", completion.text),) for agent, completion in completions.items()}
+    read = {
+        agent: with_observation((*branch.conversations[agent], *answers.get(agent, ())), text, fresh)
+        for agent, text in observations.items()
     }
-    after = replace(
+    stepped = replace(
         branch,
         node=joint.node,
-        conversations=conversations,
+        conversations={**branch.conversations, **read},
         observations=observations,
-        unread={agent: _new_observations(branch, agent) for agent in acting if agent not in completions},
         infos=infos,
         turns=(*branch.turns, turn),
         stop=stop,
         aside=joint.aside,
     )
-    return cut_off(after, cut)
+    return cut_off(stepped, cut)
+
+
+def ended(live: Collection[str], acting: Sequence[str], step: Step) -> tuple[Stop | None, tuple[str, ...]]:
+    """Return how a step ended the episode (None if it continues), and the agents that it cut.
+
+    An agent is cut if it is truncated and not terminated. An episode is `terminated` if its last agents all are.
+
+    Args:
+        live: the agents alive after the step.
+        acting: those alive before it.
+        step: the five dictionaries of PettingZoo.
+    """
+    _, _, terminations, truncations, infos = step
+    if any(info.get("unscored") for info in infos.values()):
+        return "unscored", ()
+    cut = tuple(agent for agent in acting if truncations[agent] and not terminations[agent])
+    if live:
+        return None, cut
+    return ("terminated" if all(terminations[agent] for agent in acting) else "truncated"), cut
 
 
 def cut_off(branch: Branch, agents: Collection[str]) -> Branch:
     """Add the states of these agents, which the last step cut, to a branch."""
-    states = {agent: CutState(branch.observations[agent], observe(branch, agent)) for agent in agents}
+    states = {agent: CutState(branch.observations[agent], branch.conversations[agent]) for agent in agents}
     return _with_cut_states(branch, {**branch.turns[-1].cut_states, **states}) if states else branch
 
 
-def foreseen(branch: Branch, words: Mapping[str, Sequence[Completion]]) -> Branch:
-    """Add answers that the agents might have given after the cut to a branch."""
+def looking(branch: Branch, agents: Collection[str]) -> Branch:
+    """Branch in which the cut ones of these agents are to be queried once more."""
+    cut = branch.turns[-1].cut_states if branch.stop in CUT else ()
+    return replace(branch, looks=tuple(agent for agent in cut if agent in agents))
+
+
+def foreseen(branch: Branch, candidates: Mapping[str, Sequence[Completion]]) -> Branch:
+    """Add answers that the agents might have given after the cut to a branch, and end it."""
     states = branch.turns[-1].cut_states
-    return _with_cut_states(
-        branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()}
-    )
+    added = {agent: replace(state, candidates=tuple(candidates.get(agent, ()))) for agent, state in states.items()}
+    return replace(_with_cut_states(branch, added), looks=())
 
 
 def _with_cut_states(branch: Branch, states: Mapping[str, CutState]) -> Branch:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from palaver.trainers.rollout.branches import Branch, cut_off
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +70,37 @@ def counterfactual(agents: Sequence[str], width: int) -> list[Pick]:
 def frozen(agents: Sequence[str]) -> list[Pick]:
     """One candidate of each agent, none of them compared: the continuation of an alternative."""
     return [Pick("0", dict.fromkeys(agents, 0), (), aside=True)]
+
+
+def select_best(branches: list[Branch]) -> list[Branch]:
+    """End all siblings but the first one with the largest team reward this turn."""
+    best: dict[str, Branch] = {}
+    for branch in _scored(branches):
+        leader = best.setdefault(branch.turns[-1].group, branch)
+        if branch.turns[-1].team_reward > leader.turns[-1].team_reward:
+            best[branch.turns[-1].group] = branch
+    best_nodes = {branch.node for branch in best.values()}
+    return [branch if branch.node in best_nodes else pruned(branch) for branch in branches]
+
+
+def _scored(branches: Sequence[Branch]) -> list[Branch]:
+    return [branch for branch in branches if branch.stop != "unscored"]
+
+
+def stop_early(branches: list[Branch], above: float | None) -> list[Branch]:
+    """End siblings whose mean team reward this turn is above the threshold."""
+    if above is None:
+        return branches
+    rewards: dict[str, list[float]] = {}
+    for branch in _scored(branches):
+        rewards.setdefault(branch.turns[-1].group, []).append(branch.turns[-1].team_reward)
+    over = {group for group, values in rewards.items() if sum(values) / len(values) > above}
+    return [
+        cut_off(replace(b, stop="threshold"), b.env.agents) if not b.stop and b.turns[-1].group in over else b
+        for b in branches
+    ]
+
+
+def pruned(branch: Branch) -> Branch:
+    """The branch, ended for a better sibling unless it has ended already."""
+    return replace(branch, stop=branch.stop or "pruned")

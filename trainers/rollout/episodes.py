@@ -1,43 +1,137 @@
-"""Lockstep rollout: all live episodes advance together, in one batch per policy and turn.
+"""Lockstep runner: all live episodes advance together, in one batch per policy and turn.
 
-At each turn every live branch is widened: w candidates are sampled for each of its agents, combined into joint actions
-(`candidates.py`), and the branch is forked once per joint action. A tree widens G ways at every turn; independent
-continuation widens at the first turn only.
+In a rollout every live branch is widened at each turn: w candidates are sampled for each of its agents, combined into
+joint actions (`candidates.py`), and the branch is forked once per joint action. A tree widens G ways at every turn;
+independent continuation widens at the first turn only. Replays, matches (`palaver.trainers.matches.play`) and the play
+over legal actions (`palaver.trainers.value_decomposition.play`) advance by the same runner without widening.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from palaver.agents.base.policy import Policy, act_batched
-from palaver.core import (
-    Completion,
-    ConfigError,
-    Episode,
-    Request,
-    Sampling,
-    stable_seed,
-)
-from palaver.envs.base.env import Each, TextEnv
+from palaver.core import Completion, ConfigError, Episode, Request, Sampling, Turn, stable_seed
+from palaver.envs.base.env import Each, Step, TextEnv
 from palaver.registry import make
 from palaver.trainers.config.run import Turns
 from palaver.trainers.rollout.branches import (
     Branch,
     Joint,
-    cut_off,
+    after,
+    first_joint,
     foreseen,
-    observe,
-    start_branch,
-    step_all,
+    looking,
+    start,
     with_turn_rewards,
 )
-from palaver.trainers.rollout.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
-from palaver.trainers.rollout.ends import CUT
+from palaver.trainers.rollout.candidates import (
+    Pick,
+    aligned,
+    counterfactual,
+    crossed,
+    frozen,
+    pruned,
+    select_best,
+    stop_early,
+    swept,
+)
 
-Words = Mapping[str, list[Completion]]  # agent -> its candidates
+Candidates = Mapping[str, Sequence[Completion]]  # agent -> its candidates
+StepAll = Callable[[Sequence[Joint]], list[Branch]]
+PlayTurn = Callable[[list[Branch], StepAll], list[Branch]]  # plays one turn of the live branches
+OnStep = Callable[[Joint, Step, Branch], Branch]  # (joint action, result, branch after it) -> the branch as recorded
+Queries = Iterable[tuple[Policy, Request]]
+
+
+class EpisodeRunner:
+    """Lockstep runner of any number of episodes.
+
+    Args:
+        play_turn: queries the agents of all live branches and plays the joint actions with the function it is given.
+        on_step: records every joint action that was played.
+        workers: threads that step environments.
+        compare: if the joint actions of a group are scored with each other.
+    """
+
+    def __init__(
+        self, play_turn: PlayTurn, on_step: OnStep | None = None, *, workers: int = 1, compare: bool = True
+    ) -> None:
+        self._play_turn, self._on_step = play_turn, on_step
+        self._workers, self._compare = workers, compare
+
+    def run(self, starts: Iterable[Branch], parallel: int | None = None) -> Iterator[Branch]:
+        """Play episodes to their end, and yield each as it ends.
+
+        Args:
+            starts: in order; each is taken when there is room for it.
+            parallel: episodes that advance together; None: all.
+        """
+        waiting, live = iter(starts), list[Branch]()
+        with ThreadPoolExecutor(max_workers=self._workers) as pool:
+            each: Each = pool.map if self._workers > 1 else map
+            step_together = partial(step_all, on_step=self._on_step, each=each, compare=self._compare)
+            while True:
+                while (parallel is None or len(live) < parallel) and (begun := next(waiting, None)):
+                    if begun.live:
+                        live.append(begun)
+                    else:
+                        yield begun
+                if not live:
+                    return
+                played = self._play_turn(live, step_together)
+                live = [branch for branch in played if branch.live]
+                yield from (branch for branch in played if not branch.live)
+
+    def run_all(self, starts: Iterable[Branch]) -> list[Branch]:
+        """Play episodes to their end, in order of their roots."""
+        return sorted(self.run(starts), key=lambda branch: int(branch.root))
+
+
+def step_all(
+    joints: Sequence[Joint], on_step: OnStep | None = None, each: Each = map, compare: bool = True
+) -> list[Branch]:
+    """Play the joint actions of a turn together, each in its branch's own environment.
+
+    Args:
+        joints: the joint actions.
+        on_step: see `EpisodeRunner`.
+        each: how single environments are stepped.
+        compare: see `EpisodeRunner`.
+    """
+    if not joints:
+        return []
+    envs = [joint.branch.env for joint in joints]
+    actions = [
+        {agent: joint.completions[agent].text if agent in joint.completions else None for agent in env.agents}
+        for joint, env in zip(joints, envs, strict=True)
+    ]
+    groups = [joint.group for joint in joints] if compare else ()
+    steps = type(envs[0]).step_together(envs, actions, groups, each)
+    branches = [after(joint, list(acting), step) for joint, acting, step in zip(joints, actions, steps, strict=True)]
+    return list(map(on_step, joints, steps, branches)) if on_step else branches
+
+
+def complete(live: Sequence[Branch], queries: Callable[[Branch], Queries]) -> list[dict[str, list[Completion]]]:
+    """Query the agents of all branches in one batch per policy or shared engine.
+
+    Args:
+        live: the branches.
+        queries: branch -> policies with requests, of agents that may act.
+
+    Returns:
+        For each branch, agent -> its completions.
+    """
+    batch = [(index, *query) for index, branch in enumerate(live) for query in queries(branch)]
+    completions: list[dict[str, list[Completion]]] = [{} for _ in live]
+    answers = act_batched([(policy, request) for _, policy, request in batch])
+    for (index, _, request), answer in zip(batch, answers, strict=True):
+        completions[index][request.agent] = answer
+    return completions
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +172,19 @@ def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
     return env
 
 
+def starts(env: TextEnv, tasks: Sequence[str], seed: int, places: Sequence[int] | None = None) -> Iterator[Branch]:
+    """Yield a branch of every task; its seed is keyed by the task and its index.
+
+    Args:
+        env: is forked.
+        tasks: task ids.
+        seed: seed of the rollout.
+        places: indices of the tasks; 0, 1, ... if None.
+    """
+    for index, task in zip(range(len(tasks)) if places is None else places, tasks, strict=True):
+        yield start(env.fork(), task, stable_seed(seed, "task", index, task), str(index))
+
+
 def rollout(
     env: TextEnv,
     team: Mapping[str, Policy],
@@ -109,37 +216,28 @@ def rollout(
         from all comparisons and means. Turns and completions that leaves have in common are the same records,
         identified by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
     """
-    numbers = range(len(tasks)) if places is None else places
-    live = [start_branch(env, task, index, seed) for index, task in zip(numbers, tasks, strict=True)]
-    done: list[Branch] = []
-    cut: list[Branch] = []  # whose next answers are sampled in the batch of those that go on
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        while live or cut:
-            spoken = _complete([*cut, *live], team, sampling, plan, seed)
-            done += [foreseen(branch, words) for branch, words in zip(cut, spoken, strict=False)]
-            words = list(zip(live, spoken[len(cut) :], strict=True))
-            map_function: Each = pool.map if workers > 1 else map
-            stepped = (
-                _sweep(words, plan, map_function)
-                if plan.turns == "by_agent"
-                else _branch_out_all(words, plan, map_function)
-            )
-            if plan.turns == "independent":
-                stepped = [with_turn_rewards(branch) for branch in stepped]
-            children = _stop_early(_select_best(stepped) if plan.turns == "best" else stepped, plan.stop_above)
-            held = CUT if plan.look_ahead else ()
-            cut = [branch for branch in children if branch.stop in held]
-            done += [branch for branch in children if branch.stop and branch.stop not in held]
-            live = [branch for branch in children if not branch.stop]
+    queries = partial(_queries, team=team, plan=plan, sampling=sampling, seed=seed)
+
+    def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:
+        answered = list(zip(live, complete(live, queries), strict=True))
+        pairs = [(branch, candidates) for branch, candidates in answered if not branch.stop]
+        if plan.turns == "by_agent":
+            stepped = _sweep(pairs, plan, step_together)
+        else:
+            picked = [(*pair, _picks(*pair, plan)) for pair in pairs]
+            stepped = step_together([joint for parts in picked for joint in _branch_out(*parts, plan)])
+        if plan.turns == "independent":
+            stepped = [with_turn_rewards(branch) for branch in stepped]
+        children = stop_early(select_best(stepped) if plan.turns == "best" else stepped, plan.stop_above)
+        children = [looking(branch, plan.look_ahead) for branch in children]
+        return [
+            *(foreseen(branch, candidates) for branch, candidates in answered if branch.stop),
+            *sorted(children, key=lambda branch: branch.stop is None),  # those that were cut are asked first
+        ]
+
+    ends = EpisodeRunner(play_turn, workers=workers).run(starts(env, tasks, seed, places))
     names = {agent: policy.name for agent, policy in team.items()}
-    done.sort(key=_sort_key)
-    name = env.metadata["name"]
-    return [Episode(name, b.task, b.seed, b.turns, b.stop, names) for b in done if b.stop]
-
-
-def _sort_key(branch: Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    index, *path = branch.node.split("/")
-    return int(index), tuple(tuple(map(int, label.split("."))) for label in path)
+    return [branch.episode(names) for branch in sorted(ends, key=lambda branch: branch.path)]
 
 
 def play_out(
@@ -161,46 +259,81 @@ def play_out(
         seed: seed of every draw.
         workers: threads that step environments.
     """
-    played = list(branches)
-    texts: Sequence[Mapping[str, Completion]] = first
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        while going := [n for n, branch in enumerate(played) if not branch.stop]:
-            spoken = _complete([played[n] for n in going], team, sampling, SamplingPlan(), seed)
-            words = [
-                (played[n], candidates | {agent: [text] for agent, text in texts[n].items() if agent in candidates})
-                for n, candidates in zip(going, spoken, strict=True)
-            ]
-            stepped = _branch_out_all(words, SamplingPlan(), pool.map if workers > 1 else map)
-            for n, branch in zip(going, stepped, strict=True):
-                played[n] = branch
-            texts = [{}] * len(played)
-    return [with_turn_rewards(branch) for branch in played]
+    queries = partial(_queries, team=team, plan=SamplingPlan(), sampling=sampling, seed=seed)
+    given = dict(enumerate(first))  # until it is played
+
+    def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:
+        joints = []
+        for branch, candidates in zip(live, complete(live, queries), strict=True):
+            texts = given.pop(int(branch.root), {})
+            replaced = {agent: [text] for agent, text in texts.items() if agent in candidates}
+            joints.append(first_joint(branch, {**candidates, **replaced}))
+        return step_together(joints)
+
+    begun = [replace(branch, root=str(n)) for n, branch in enumerate(branches)]
+    return [with_turn_rewards(branch) for branch in EpisodeRunner(play_turn, workers=workers).run_all(begun)]
 
 
-def _complete(
-    live: Sequence[Branch],
-    team: Mapping[str, Policy],
-    sampling: Mapping[str, Sampling],
-    plan: SamplingPlan,
-    seed: int,
-) -> list[dict[str, list[Completion]]]:
-    """Sample candidates for every agent that may act, in one batch per policy or shared host.
+def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[Episode]:
+    """Replay recorded episodes: the recorded texts are the actions, rewards are computed again.
 
-    In a branch that was cut only the policies of the agents in `plan.look_ahead` are queried.
+    Turns hold the observations of the replay, so that they show where the record no longer matches. Texts of agents
+    that are no longer alive are ignored, and turns after the end are left out. An episode that the environment does not
+    end is `truncated` if its record was ended by the environment, else it stops as recorded.
+
+    Args:
+        env: is forked, never stepped itself.
+        episodes: as saved; token ids are not needed. All advance in lockstep.
+        workers: threads that step environments.
+
+    Raises:
+        TaskError: the environment has no such task.
     """
-    requests: list[tuple[int, Policy, Request]] = []
-    for index, branch in enumerate(live):
-        looks = [agent for agent in branch.turns[-1].cut_states if agent in plan.look_ahead] if branch.stop else None
-        for agent in branch.env.agents if looks is None else looks:
-            if branch.infos[agent].get("can_act", True):
-                seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
-                request = Request(agent, observe(branch, agent), seeds, sampling[agent])
-                requests.append((index, team[agent], request))
-    spoken: list[dict[str, list[Completion]]] = [{} for _ in live]
-    responses = act_batched([(policy, request) for _, policy, request in requests])
-    for (index, _, request), answers in zip(requests, responses, strict=True):
-        spoken[index][request.agent] = answers
-    return spoken
+
+    def at_end(branch: Branch) -> Branch:
+        episode = episodes[int(branch.root)]
+        if branch.stop or len(branch.turns) < len(episode.turns):
+            return branch
+        return replace(branch, stop="truncated" if episode.stop in ("terminated", "unscored") else episode.stop)
+
+    def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:
+        joints = [_repeated(branch, episodes[int(branch.root)].turns[len(branch.turns)]) for branch in live]
+        return [at_end(branch) for branch in step_together(joints)]
+
+    begun = (at_end(start(env.fork(), e.task, e.seed, str(n))) for n, e in enumerate(episodes))
+    ends = EpisodeRunner(play_turn, workers=workers).run_all(begun)
+    return [
+        replace(with_turn_rewards(branch).episode(episode.team), env=episode.env)
+        for branch, episode in zip(ends, episodes, strict=True)
+    ]
+
+
+def rebuilt(env: TextEnv, episode: Episode, turns: int) -> Branch:
+    """Rebuild the branch of an episode before turn `turns` from its recorded texts.
+
+    Raises:
+        TaskError: the environment has no such task.
+    """
+    root = episode.turns[0].node.partition("/")[0] if episode.turns else "0"
+    branch = start(env.fork(), episode.task, episode.seed, root)
+    for turn in episode.turns[:turns]:
+        (branch,) = step_all([_repeated(branch, turn)])
+    return branch
+
+
+def _repeated(branch: Branch, turn: Turn) -> Joint:
+    completions = {agent: text for agent, text in turn.completions.items() if agent in branch.env.agents}
+    return Joint(branch, turn.node, turn.group, dict(turn.choice), completions, turn.aside)
+
+
+def _queries(
+    branch: Branch, team: Mapping[str, Policy], plan: SamplingPlan, sampling: Mapping[str, Sampling], seed: int
+) -> Queries:
+    """Requests for candidates of every agent of a branch that is to be queried."""
+    for agent in branch.looks if branch.stop else branch.env.agents:
+        if branch.can_act(agent):
+            seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
+            yield team[agent], Request(agent, branch.conversations[agent], seeds, sampling[agent])
 
 
 def _width(branch: Branch, plan: SamplingPlan) -> int:
@@ -209,58 +342,46 @@ def _width(branch: Branch, plan: SamplingPlan) -> int:
     return 1 if alone else plan.group_size
 
 
-def _branch_out_all(words: Sequence[tuple[Branch, Words]], plan: SamplingPlan, map_function: Each) -> list[Branch]:
-    """Play the joint actions of all branches."""
-    joints = [
-        joint
-        for branch, candidates in words
-        for joint in _branch_out(branch, candidates, _picks(branch, candidates, plan), plan)
-    ]
-    return step_all(joints, map_function) if joints else []
-
-
-def _picks(branch: Branch, words: Words, plan: SamplingPlan) -> list[Pick]:
+def _picks(branch: Branch, candidates: Candidates, plan: SamplingPlan) -> list[Pick]:
     """Joint actions that a branch is widened to."""
-    agents, width = list(words), _width(branch, plan)
+    agents, width = list(candidates), _width(branch, plan)
     if plan.turns == "counterfactual":
         return frozen(agents) if branch.aside else counterfactual(agents, width)
     return crossed(agents, width) if plan.joint == "cross" else aligned(agents, width)
 
 
-def _sweep(words: Sequence[tuple[Branch, Words]], plan: SamplingPlan, map_function: Each) -> list[Branch]:
+def _sweep(pairs: Sequence[tuple[Branch, Candidates]], plan: SamplingPlan, step_together: StepAll) -> list[Branch]:
     """Play one turn of all branches, agent by agent; all but the last agent's best end."""
-    best: list[tuple[Pick, Branch] | None] = [None] * len(words)
+    best: list[tuple[Pick, Branch] | None] = [None] * len(pairs)
     played: list[Branch] = []
-    for position in range(max((len(candidates) for _, candidates in words), default=0) or 1):
-        going = [n for n, (_, candidates) in enumerate(words) if position < max(1, len(candidates))]
-        picks = {n: swept(list(words[n][1]), position, plan.group_size, _so_far(best[n], words[n][1])) for n in going}
-        joints = [joint for n in going for joint in _branch_out(*words[n], picks[n], plan, spend=False)]
-        stepped = iter(step_all(joints, map_function)) if joints else iter(())
+    for position in range(max((len(candidates) for _, candidates in pairs), default=0) or 1):
+        going = [n for n, (_, candidates) in enumerate(pairs) if position < max(1, len(candidates))]
+        picks = {n: swept(list(pairs[n][1]), position, plan.group_size, _so_far(best[n], pairs[n][1])) for n in going}
+        stepped = iter(
+            step_together([joint for n in going for joint in _branch_out(*pairs[n], picks[n], plan, spend=False)])
+        )
         for n in going:
             siblings = [(pick, next(stepped)) for pick in picks[n]]
             played += [branch for _, branch in siblings]
             scored = [pair for pair in siblings if pair[1].stop != "unscored"]
-            compared = siblings[0][0].compared
-            best[n] = max(scored, key=lambda pair: _own_reward(pair[1], compared), default=best[n])
+            best[n] = max(scored, key=_own_reward, default=best[n])
     best_nodes = {pair[1].node for pair in best if pair is not None}
-    return [branch if branch.node in best_nodes else _pruned(branch) for branch in played]
+    return [branch if branch.node in best_nodes else pruned(branch) for branch in played]
 
 
-def _so_far(best: tuple[Pick, Branch] | None, words: Words) -> Mapping[str, int]:
+def _so_far(best: tuple[Pick, Branch] | None, candidates: Candidates) -> Mapping[str, int]:
     """Candidates of the other agents: those of the best branch so far, at first the first."""
-    return dict.fromkeys(words, 0) if best is None else best[0].index
+    return dict.fromkeys(candidates, 0) if best is None else best[0].index
 
 
-def _own_reward(branch: Branch, agents: Sequence[str]) -> float:
-    return sum(branch.turns[-1].rewards[agent] for agent in agents)
-
-
-def _pruned(branch: Branch) -> Branch:
-    return replace(branch, stop=branch.stop or "pruned")
+def _own_reward(sibling: tuple[Pick, Branch]) -> float:
+    """Reward of the agents whose candidates are compared."""
+    pick, branch = sibling
+    return sum(branch.turns[-1].rewards[agent] for agent in pick.compared)
 
 
 def _branch_out(
-    branch: Branch, words: Words, picks: Sequence[Pick], plan: SamplingPlan, spend: bool = True
+    branch: Branch, candidates: Candidates, picks: Sequence[Pick], plan: SamplingPlan, spend: bool = True
 ) -> list[Joint]:
     """Joint actions of one branch, each with a fork; with `spend` the last has the branch's own."""
     first, joints = not branch.turns, []
@@ -273,36 +394,7 @@ def _branch_out(
             group = f"{branch.root}@{len(branch.turns)}"
             choice = choice if first else dict.fromkeys(choice, branch.branch_index)
         seeds = f"{branch.seeds}/{0 if plan.turns == 'counterfactual' else pick.label}"
-        completions = {agent: words[agent][k] for agent, k in pick.index.items()}
+        completions = {agent: candidates[agent][k] for agent, k in pick.index.items()}
         fork = replace(branch, env=env, branch_index=branch_index, seeds=seeds)
         joints.append(Joint(fork, node, group, choice, completions, pick.aside))
     return joints
-
-
-def _select_best(branches: list[Branch]) -> list[Branch]:
-    """End all siblings but the first one with the largest team reward this turn."""
-    best: dict[str, Branch] = {}
-    for branch in _scored(branches):
-        leader = best.setdefault(branch.turns[-1].group, branch)
-        if branch.turns[-1].team_reward > leader.turns[-1].team_reward:
-            best[branch.turns[-1].group] = branch
-    best_nodes = {branch.node for branch in best.values()}
-    return [branch if branch.node in best_nodes else _pruned(branch) for branch in branches]
-
-
-def _scored(branches: Sequence[Branch]) -> list[Branch]:
-    return [branch for branch in branches if branch.stop != "unscored"]
-
-
-def _stop_early(branches: list[Branch], above: float | None) -> list[Branch]:
-    """End siblings whose mean team reward this turn is above the threshold."""
-    if above is None:
-        return branches
-    rewards: dict[str, list[float]] = {}
-    for branch in _scored(branches):
-        rewards.setdefault(branch.turns[-1].group, []).append(branch.turns[-1].team_reward)
-    over = {group for group, values in rewards.items() if sum(values) / len(values) > above}
-    return [
-        cut_off(replace(b, stop="threshold"), b.env.agents) if not b.stop and b.turns[-1].group in over else b
-        for b in branches
-    ]

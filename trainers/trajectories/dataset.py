@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from palaver.core import ConfigError
 from palaver.trainers.trajectories.reader import Reader
+from palaver.trainers.trajectories.record import ABOUT
 
 if TYPE_CHECKING:
     import datasets
 
-_ABOUT = ("battle", "format", "side", "player", "opponent", "teamset", "task", "seed", "result")
-_STRINGS = dict.fromkeys(_ABOUT, "string") | {"seed": "int64", "result": "float64"}
+_KINDS = dict.fromkeys(ABOUT, "string") | {"seed": "int64", "result": "float64"}
 
 
 def dataset(folder: Path, cache: Path | None = None) -> datasets.Dataset:
@@ -69,7 +69,7 @@ def _trajectories(folder: str, _entries: str) -> Iterator[dict[str, Any]]:
         steps = [asdict(decision) for decision in trajectory.decisions]
         names = ("turn", "words", "slot", "executed", "legal", "reward")
         yield {
-            **{name: getattr(trajectory, name) for name in _ABOUT},
+            **trajectory.about(),
             **{name: [step[name] for step in steps] for name in names},
             "requested": [_sound(decision.requested) for decision in trajectory.decisions],
             "numbers": [step["numbers"].tolist() for step in steps],
@@ -79,12 +79,11 @@ def _trajectories(folder: str, _entries: str) -> Iterator[dict[str, Any]]:
 
 def _decisions(folder: str, _entries: str) -> Iterator[dict[str, Any]]:
     for trajectory in Reader(Path(folder)):
-        about = {name: getattr(trajectory, name) for name in _ABOUT}
         for decision in trajectory.decisions:
             if decision.text:
                 values = {name: getattr(decision, name) for name in ("turn", "legal", "executed", "slot", "reward")}
                 texts = {"text": _sound(decision.text), "requested": _sound(decision.requested)}
-                yield {**about, **values, **texts}
+                yield {**trajectory.about(), **values, **texts}
 
 
 def _sound(text: str) -> str:
@@ -97,7 +96,7 @@ def _columns() -> dict[str, Any]:
 
     text, integer, real = Value("string"), Value("int32"), Value("float64")
     return {
-        **{name: Value(kind) for name, kind in _STRINGS.items()},
+        **{name: Value(kind) for name, kind in _KINDS.items()},
         "turn": List(integer),
         "words": List(List(text)),
         "slot": List(integer),
@@ -115,7 +114,7 @@ def _text_columns() -> dict[str, Any]:
 
     text = Value("string")
     return {
-        **{name: Value(kind) for name, kind in _STRINGS.items()},
+        **{name: Value(kind) for name, kind in _KINDS.items()},
         "turn": Value("int32"),
         "text": text,
         "legal": List(text),

@@ -138,19 +138,11 @@ def _entry(side: Trajectory, shard: int, at: int, size: int) -> TrajectoryEntry:
         decision.slot != MISSING or has_advice for decision, has_advice in zip(side.decisions, advised, strict=True)
     )
     return TrajectoryEntry(
-        side.battle,
-        side.format,
-        side.side,
-        side.player,
-        side.opponent,
-        side.teamset,
-        side.task,
-        side.seed,
-        side.result,
-        len(side.decisions),
-        known,
-        sum(advised),
-        shard,
-        at,
-        size,
+        **side.about(),
+        decisions=len(side.decisions),
+        known=known,
+        advised=sum(advised),
+        shard=shard,
+        at=at,
+        size=size,
     )

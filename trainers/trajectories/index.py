@@ -15,6 +15,7 @@ from typing import Any
 
 from palaver.core import CheckpointError
 from palaver.text import one_line
+from palaver.trainers.trajectories.record import BattleSide
 
 BLOCKS, INDEX = ".blocks", ".jsonl"
 VERSION = 2  # 1 did not tell what teaches
@@ -22,11 +23,10 @@ FIRST = json.dumps({"battles": VERSION}) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
-class TrajectoryEntry:
+class TrajectoryEntry(BattleSide):
     """One trajectory of a folder, without its decisions.
 
     Attributes:
-        battle, format, side, player, opponent, teamset, task, seed, result: see `Trajectory`.
         decisions: how many.
         known: of how many the action is known or a coach was asked.
         advised: of how many a coach was asked.
@@ -36,15 +36,6 @@ class TrajectoryEntry:
         mute: what it played teaches nothing, see `Reader.mute`; is no part of the index.
     """
 
-    battle: str
-    format: str
-    side: str
-    player: str
-    opponent: str
-    teamset: str
-    task: str
-    seed: int
-    result: float
     decisions: int
     known: int
     advised: int

@@ -64,19 +64,7 @@ class Reader:
             CheckpointError: its bytes are damaged.
         """
         entry = self.entries[n]
-        decisions = self.columns(n).decisions(self.tables[entry.shard])
-        return Trajectory(
-            entry.battle,
-            entry.format,
-            entry.side,
-            entry.player,
-            entry.opponent,
-            entry.teamset,
-            entry.task,
-            entry.seed,
-            entry.result,
-            decisions,
-        )
+        return Trajectory(**entry.about(), decisions=self.columns(n).decisions(self.tables[entry.shard]))
 
     def columns(self, n: int) -> Columns:
         """The decisions of a trajectory as arrays; ids are those of `tables[entries[n].shard]`.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -41,8 +42,8 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Trajectory:
-    """All decisions of one side of one battle, from its own private view.
+class BattleSide:
+    """One side of one battle: who played it, and how it ended.
 
     Attributes:
         battle: name of the battle, the same for both sides.
@@ -54,7 +55,6 @@ class Trajectory:
         task: id of the match-up.
         seed: of the battle.
         result: 1 won, 0.5 tied or cut, 0 lost.
-        decisions: in order.
     """
 
     battle: str
@@ -66,4 +66,17 @@ class Trajectory:
     task: str
     seed: int
     result: float
+
+    def about(self) -> dict[str, Any]:
+        """These fields by name, without those of a subclass."""
+        return {name: getattr(self, name) for name in ABOUT}
+
+
+ABOUT = tuple(field.name for field in fields(BattleSide))
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory(BattleSide):
+    """All decisions of one side of one battle, in order, from its own private view."""
+
     decisions: tuple[Decision, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,39 +11,6 @@ import numpy as np
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import SIDES, BattleLostError
 from palaver.trainers.trajectories.record import MISSING, Decision
-
-
-@dataclass(slots=True)
-class _Seen:
-    """A decision that is being made or has been; `slots` are the actions by slot."""
-
-    turn: int
-    words: tuple[str, ...]
-    numbers: np.ndarray
-    slots: tuple[str, ...]
-    legal: tuple[str, ...]
-    text: str
-    requested: str = ""
-    executed: str = ""
-    reward: float = 0.0
-    advice: np.ndarray | None = None
-
-    def decision(self) -> Decision:
-        slot = self.slots.index(self.executed) if self.executed in self.slots else MISSING
-        mask = np.array([bool(label) for label in self.slots])
-        return Decision(
-            self.turn,
-            self.words,
-            self.numbers,
-            mask,
-            slot,
-            self.requested,
-            self.executed,
-            self.legal,
-            self.reward,
-            self.text,
-            self.advice,
-        )
 
 
 class Observer:
@@ -63,7 +30,8 @@ class Observer:
 
     def __init__(self, env: PokemonEnv, texts: bool = False) -> None:
         self._env, self._texts = env, texts
-        self._seen: dict[str, list[_Seen]] = {side: [] for side in SIDES}
+        self._decisions: dict[str, list[Decision]] = {side: [] for side in SIDES}
+        self._slots: dict[str, tuple[str, ...]] = {}  # side -> the actions by slot of its last decision
         self._open: list[str] = []
 
     def before(self, observations: Mapping[str, str]) -> None:
@@ -87,8 +55,16 @@ class Observer:
         if not view["legal"]:
             return False
         legal = tuple(label for label, _ in view["legal"])
-        self._seen[side].append(_Seen(battle.turn, *self._env.seen(side), legal, text if self._texts else ""))
+        words, numbers, slots = self._env.seen(side)
+        mask = np.array([bool(label) for label in slots])
+        kept = text if self._texts else ""
+        self._slots[side] = slots
+        self._decisions[side].append(Decision(battle.turn, words, numbers, mask, MISSING, "", "", legal, 0.0, kept))
         return True
+
+    def _update(self, side: str, **changes: Any) -> None:
+        """Change the last decision of a side."""
+        self._decisions[side][-1] = replace(self._decisions[side][-1], **changes)
 
     @property
     def sides_to_act(self) -> Sequence[str]:
@@ -102,10 +78,9 @@ class Observer:
             side: that may act.
             shares: action -> share, which add up to 1; actions without a slot are dropped.
         """
-        seen = self._seen[side][-1]
-        row = np.array([shares.get(label, 0.0) if label else 0.0 for label in seen.slots], np.float32)
+        row = np.array([shares.get(label, 0.0) if label else 0.0 for label in self._slots[side]], np.float32)
         if row.any():
-            seen.advice = row / row.sum()
+            self._update(side, advice=row / row.sum())
 
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
         """Record the rewards and the executed actions of the step.
@@ -115,12 +90,13 @@ class Observer:
             infos: that the step returned.
         """
         for side in self._open:
-            self._seen[side][-1].requested = infos[side]["requested"]
-            self._seen[side][-1].executed = infos[side]["executed"]
+            executed, slots = infos[side]["executed"], self._slots[side]
+            slot = slots.index(executed) if executed in slots else MISSING
+            self._update(side, requested=infos[side]["requested"], executed=executed, slot=slot)
         for side, reward in rewards.items():
-            if self._seen[side]:
-                self._seen[side][-1].reward += reward
+            if self._decisions[side]:
+                self._update(side, reward=self._decisions[side][-1].reward + reward)
 
     def decisions(self, side: str) -> tuple[Decision, ...]:
         """All of a side, in order; a reward belongs to the side's last decision before it."""
-        return tuple(seen.decision() for seen in self._seen[side])
+        return tuple(self._decisions[side])

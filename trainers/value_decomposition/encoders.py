@@ -42,12 +42,12 @@ class Encoder(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """State that later features depend on."""
-        ...
+        """State that later features depend on; none unless overridden."""
+        return {}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: ARG002 - for those that have a state
         """Restore what `state_dict` returned."""
-        ...
+        return
 
 
 def conversation_text(conversation: Conversation) -> str:
@@ -107,7 +107,7 @@ class OneHotEncoder:
         return torch.nn.functional.one_hot(torch.tensor(rows, dtype=torch.long), self.state).float()
 
 
-class Words:
+class Words(Encoder):
     """Unit vector of hashed words and bigrams; of an action with that of its conversation.
 
     The sign of a feature is hashed too, so that collisions cancel in the mean: Weinberger et al., arXiv 0902.2206.
@@ -133,13 +133,6 @@ class Words:
             for conversation, action in pairs
         ]
         return torch.stack([torch.cat(vectors) for vectors in both])
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing is learnt."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
 
 
 @functools.lru_cache(maxsize=4096)

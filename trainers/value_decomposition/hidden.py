@@ -100,7 +100,7 @@ class FrozenFeatures:
         return features
 
 
-class Sentences:
+class Sentences(Encoder):
     """A sentence-embedding model of transformers.
 
     An embedding is the mean of the last hidden states, scaled to length 1.
@@ -154,13 +154,6 @@ class Sentences:
         known = {text: row for row, text in enumerate(dict.fromkeys(contexts))}
         first = self.states(list(known))[[known[text] for text in contexts]]
         return torch.cat([first, self.states([action for _, action in pairs])], dim=1)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing is learnt."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
 
 
 def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> Encoder:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
-from palaver.agents.base.policy import Policy, act_batched
-from palaver.core import Completion, Conversation, Episode, Message, Request, Sampling, Stop, Turn, stable_seed
+from palaver.agents.base.policy import Policy
+from palaver.core import Completion, Episode, Request, Sampling, stable_seed
 from palaver.envs.base.env import Step, TextEnv
-from palaver.trainers.rollout.branches import start
-from palaver.trainers.rollout.ends import ended
+from palaver.trainers.rollout.branches import Branch, Joint, first_joint
+from palaver.trainers.rollout.episodes import EpisodeRunner, Queries, StepAll, complete, starts
 from palaver.trainers.value_decomposition.encoders import conversation_text
-from palaver.trainers.value_decomposition.players import TeamDecision, ValueTeam, decision_seed, hears
+from palaver.trainers.value_decomposition.players import TeamDecision, ValueTeam
 from palaver.trainers.value_decomposition.replay import DecisionFeatures, Transition
 
 
@@ -26,22 +25,6 @@ class _Open:
     chosen: torch.Tensor
     reward: float = 0.0
     factor: float = 1.0
-
-
-@dataclass(slots=True)
-class _Live:
-    env: TextEnv
-    task: str
-    seed: int
-    node: str
-    observations: Mapping[str, str]
-    infos: Mapping[str, Mapping[str, Any]]
-    conversations: dict[str, Conversation]
-    turns: list[Turn] = field(default_factory=list)
-    open: _Open | None = None
-    completions: dict[str, Completion] = field(default_factory=dict)
-    stop: Stop | None = None
-    cut: Collection[str] = ()  # the agents whose episode the last step cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,152 +70,103 @@ def play(
     Raises:
         ConfigError: the encoder is a table, and it is full.
     """
-    lives = [_begin(env, task, index, seed) for index, task in enumerate(tasks)]
-    transitions: list[Transition] = []
-    while live := [episode for episode in lives if episode.stop is None]:
-        _decide(live, assignment, epsilon, seed, transitions)
-        _answer(live, assignment, seed)
-        _step(live, assignment.team.agents, discount, transitions)
-        _go_on(live, assignment.team, transitions)
+    players = _Players(assignment, epsilon, discount, seed)
+    ends = EpisodeRunner(players.play_turn, players.on_step, compare=False).run_all(starts(env, tasks, seed))
     names = dict.fromkeys(assignment.team.agents, "values") | {
         agent: p.name for agent, p in assignment.partners.items()
     }
-    name = env.metadata["name"]
-    return RolloutResult(
-        [Episode(name, e.task, e.seed, tuple(e.turns), e.stop, names) for e in lives if e.stop], transitions
-    )
+    return RolloutResult([branch.episode(names) for branch in ends], players.transitions)
 
 
-def _begin(env: TextEnv, task: str, index: int, seed: int) -> _Live:
-    fork, task_seed = env.fork(), stable_seed(seed, "task", index, task)
-    observations, infos = start(fork, task, task_seed)
-    live = _Live(fork, task, task_seed, str(index), observations, infos, dict.fromkeys(env.possible_agents, ()))
-    _read_observations(live)
-    return live
+class _Players:
+    """All agents of a rollout, and the transitions of the team.
 
+    Args:
+        assignment: policies of all agents.
+        epsilon: see `play`.
+        discount: see `play`.
+        seed: see `play`.
+    """
 
-def _read_observations(live: _Live) -> None:
-    fresh = live.env.metadata.get("conversation") == "fresh"
-    for agent, text in live.observations.items():
-        live.conversations[agent] = hears(live.conversations[agent], text, fresh)
+    def __init__(self, assignment: Assignment, epsilon: float, discount: float, seed: int) -> None:
+        self.team, self.partners, self.sampling = assignment.team, assignment.partners, assignment.sampling
+        self.epsilon, self.discount, self.seed = epsilon, discount, seed
+        self.transitions: list[Transition] = []
+        self.open: dict[str, _Open] = {}  # by the root of the episode
 
+    def play_turn(self, live: list[Branch], step_all: StepAll) -> list[Branch]:
+        """Play one joint action of each episode, and complete the transitions of those that it cuts."""
+        chosen = self.decide(live)
+        answered = complete(live, self.queries)
+        stepped = step_all(
+            [
+                first_joint(branch, {**chosen.get(branch.root, {}), **answers})
+                for branch, answers in zip(live, answered, strict=True)
+            ]
+        )
+        acting, decisions = self.decisions([branch for branch in stepped if branch.stop and branch.root in self.open])
+        for branch, scene in zip(acting, self.team.look(decisions) if decisions else (), strict=True):
+            self.transitions.append(_closed(self.open[branch.root], scene))
+        return stepped
 
-def _acts(live: _Live, agent: str) -> bool:
-    return agent in (live.cut if live.stop else live.env.agents) and bool(live.infos[agent].get("can_act", True))
+    def decide(self, live: Sequence[Branch]) -> dict[str, dict[str, list[Completion]]]:
+        """Let the team choose where it may act, and complete the transitions that lead here."""
+        acting, decisions = self.decisions(live)
+        if not acting:
+            return {}
+        scenes = self.team.look(decisions)
+        seeds = [stable_seed(self.seed, "explore", branch.node) for branch in acting]
+        choices = self.team.choose(scenes, seeds, self.epsilon)
+        chosen: dict[str, dict[str, list[Completion]]] = {}
+        for branch, decision, scene, places in zip(acting, decisions, scenes, choices, strict=True):
+            if branch.root in self.open:
+                self.transitions.append(_closed(self.open[branch.root], scene))
+            self.open[branch.root] = _Open(scene, torch.tensor(places))
+            chosen[branch.root] = {
+                agent: [Completion(offered[choice])]
+                for agent, offered, choice in zip(self.team.agents, decision.legal, places, strict=True)
+                if offered
+            }
+        return chosen
 
+    def decisions(self, branches: Sequence[Branch]) -> tuple[list[Branch], list[TeamDecision]]:
+        """Episodes in which the team may act, and their decisions."""
+        acting, decisions = [], []
+        for branch in branches:
+            legal = [
+                list(branch.infos[agent].get("legal_actions", ())) if branch.can_act(agent) else []
+                for agent in self.team.agents
+            ]
+            if any(legal):
+                state = "\n\n".join(
+                    f"[{agent}]\n{conversation_text(conversation)}"
+                    for agent, conversation in branch.conversations.items()
+                )
+                acting.append(branch)
+                conversations = [branch.conversations[agent] for agent in self.team.agents]
+                decisions.append(TeamDecision(state, conversations, legal))
+        return acting, decisions
 
-def _legal(live: _Live, agent: str) -> list[str]:
-    return list(live.infos[agent].get("legal_actions", ())) if _acts(live, agent) else []
+    def queries(self, branch: Branch) -> Queries:
+        """Requests to the partners that may act."""
+        for agent, policy in self.partners.items():
+            if branch.can_act(agent):
+                seeds = (stable_seed(self.seed, branch.node, agent),)
+                yield policy, Request(agent, branch.conversations[agent], seeds, self.sampling[agent])
 
-
-def _decide(
-    live: Sequence[_Live], assignment: Assignment, epsilon: float, seed: int, transitions: list[Transition]
-) -> None:
-    """Let the team choose where it may act, and complete the transitions that lead here."""
-    team = assignment.team
-    for episode in live:
-        episode.completions = {}
-    acting, decisions = _decisions(live, team)
-    if not acting:
-        return
-    scenes = team.look(decisions)
-    choices = team.choose(scenes, [decision_seed(seed, episode.node) for episode in acting], epsilon)
-    for episode, decision, scene, places in zip(acting, decisions, scenes, choices, strict=True):
-        if episode.open is not None:
-            transitions.append(_closed(episode.open, scene))
-        episode.open = _Open(scene, torch.tensor(places))
-        for agent, offered, choice in zip(team.agents, decision.legal, places, strict=True):
-            if offered:
-                episode.completions[agent] = Completion(offered[choice])
-
-
-def _decisions(lives: Sequence[_Live], team: ValueTeam) -> tuple[list[_Live], list[TeamDecision]]:
-    """Episodes in which the team may act, and their decisions."""
-    acting, decisions = [], []
-    for episode in lives:
-        legal = [_legal(episode, agent) for agent in team.agents]
-        if any(legal):
-            state = "\n\n".join(
-                f"[{agent}]\n{conversation_text(conversation)}"
-                for agent, conversation in episode.conversations.items()
-                if conversation
-            )
-            acting.append(episode)
-            decisions.append(TeamDecision(state, [episode.conversations[agent] for agent in team.agents], legal))
-    return acting, decisions
-
-
-def _go_on(lives: Sequence[_Live], team: ValueTeam, transitions: list[Transition]) -> None:
-    """Complete the transitions of episodes that were just cut, with the states after the cut."""
-    acting, decisions = _decisions([episode for episode in lives if episode.stop and episode.open is not None], team)
-    for episode, scene in zip(acting, team.look(decisions) if decisions else (), strict=True):
-        assert episode.open is not None
-        transitions.append(_closed(episode.open, scene))
+    def on_step(self, joint: Joint, step: Step, branch: Branch) -> Branch:  # noqa: ARG002 - the runner's signature
+        """Add the team's reward to its last decision; complete its transition at the end."""
+        turn, begun, agents = branch.turns[-1], self.open.get(branch.root), self.team.agents
+        if begun is not None:
+            begun.reward += begun.factor * sum(turn.rewards[agent] for agent in agents) / len(agents)
+            begun.factor *= self.discount
+            if branch.stop not in (None, "unscored") and not turn.cut_states.keys() & set(agents):
+                self.transitions.append(_closed(begun, None))
+        # an episode of values does not list the actions, which belong to its scenes
+        recorded = replace(turn, legal={}, executed={}, illegal={})
+        return replace(branch, turns=(*branch.turns[:-1], recorded))
 
 
 def _closed(begun: _Open, then: DecisionFeatures | None) -> Transition:
     goes_on = 0.0 if then is None else begun.factor
     return Transition(begun.scene, begun.chosen, begun.reward, goes_on, then or begun.scene)
-
-
-def _answer(live: Sequence[_Live], assignment: Assignment, seed: int) -> None:
-    """Query the partners that may act, in one batch per policy."""
-    requests: list[tuple[_Live, Policy, Request]] = []
-    for episode in live:
-        for agent, policy in assignment.partners.items():
-            if _acts(episode, agent):
-                seeds = (stable_seed(seed, episode.node, agent),)
-                requests.append(
-                    (episode, policy, Request(agent, episode.conversations[agent], seeds, assignment.sampling[agent]))
-                )
-    for (episode, _, request), completions in zip(requests, act_batched([(p, r) for _, p, r in requests]), strict=True):
-        episode.completions[request.agent] = completions[0]
-
-
-def _step(lives: Sequence[_Live], team: Sequence[str], discount: float, transitions: list[Transition]) -> None:
-    """Play one joint action of each episode."""
-    envs = [live.env for live in lives]
-    actions = [
-        {agent: live.completions[agent].text if agent in live.completions else None for agent in live.env.agents}
-        for live in lives
-    ]
-    for live, action, step in zip(lives, actions, type(envs[0]).step_together(envs, actions), strict=True):
-        _follow(live, list(action), step, team, discount, transitions)
-
-
-def _follow(
-    live: _Live, acting: Sequence[str], step: Step, team: Sequence[str], discount: float, transitions: list[Transition]
-) -> None:
-    """Update an episode with the result of a joint action."""
-    env, everyone = live.env, live.env.possible_agents
-    observed = {agent: live.observations[agent] for agent in acting}
-    observations, rewards, _, _, infos = step
-    node = f"{live.node}/0"
-    own_rewards = {agent: float(rewards.get(agent, 0.0)) for agent in everyone}
-    live.turns.append(
-        Turn(
-            len(live.turns),
-            node,
-            live.node if live.turns else "",
-            live.node,
-            dict.fromkeys(live.completions, 0),
-            observed,
-            dict(live.completions),
-            own_rewards,
-            {agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
-            dict(infos[acting[0]].get("metrics", {})),
-            str(infos[acting[0]].get("reason", "")),
-        )
-    )
-    for agent, completion in live.completions.items():
-        live.conversations[agent] = (*live.conversations[agent], Message("assistant", completion.text))
-    live.node, live.observations, live.infos = node, observations, infos
-    if live.open is not None:
-        live.open.reward += live.open.factor * sum(own_rewards[agent] for agent in team) / len(team)
-        live.open.factor *= discount
-    live.stop, live.cut = ended(env.agents, acting, step)
-    over = live.stop not in (None, "unscored") and not set(live.cut).intersection(team)
-    if over and live.open is not None:
-        transitions.append(_closed(live.open, None))
-    if live.stop is None or live.cut:
-        _read_observations(live)

@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
-from palaver.core import CheckpointError, Conversation, Message, stable_seed
+from palaver.core import CheckpointError, Conversation, Message
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.branches import with_observation
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.files import CONFIG, refuse_no_run
 from palaver.trainers.value_decomposition.encoders import Encoder
@@ -105,22 +106,6 @@ class ValueTeam:
 Player = Callable[[str, Mapping[str, Any]], str]
 
 
-def hears(before: Conversation, text: str, fresh: bool) -> Conversation:
-    """Append an observation to a conversation; two user messages in a row are merged.
-
-    Args:
-        before: conversation so far.
-        text: the observation.
-        fresh: True if observations are self-contained, so that the conversation so far is dropped.
-    """
-    if fresh or not before:
-        return (Message("user", text),)
-    if before[-1].role == "user":
-        unread = before[-1].content
-        return (*before[:-1], Message("user", f"{unread}\n\n{text}" if unread and text else unread or text))
-    return (*before, Message("user", text))
-
-
 def load_players(run: Path, env: TextEnv) -> dict[str, Callable[[], Player]]:
     """Agent -> factory of players: functions of (observation, info) that return its best action.
 
@@ -151,7 +136,7 @@ def _player(team: ValueTeam, agent: str, fresh: bool) -> Player:
 
     def play(observation: str, info: Mapping[str, Any]) -> str:
         nonlocal conversation
-        conversation = hears(conversation, observation, fresh)
+        conversation = with_observation(conversation, observation, fresh)
         legal: list[str] = list(info.get("legal_actions", ()))
         if not legal:
             return ""
@@ -162,8 +147,3 @@ def _player(team: ValueTeam, agent: str, fresh: bool) -> Player:
         return best
 
     return play
-
-
-def decision_seed(seed: int, node: str) -> int:
-    """Seed of the draws at one node of a rollout."""
-    return stable_seed(seed, "explore", node)

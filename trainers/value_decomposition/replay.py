@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +132,11 @@ def stacked(scenes: Sequence[DecisionFeatures]) -> DecisionFeatures:
     Those with fewer actions are padded with disallowed ones.
     """
     max_actions = max(scene.allowed.shape[1] for scene in scenes)
-    wide = [scene if scene.allowed.shape[1] == max_actions else _widened(scene, max_actions) for scene in scenes]
+    missing = [max_actions - scene.allowed.shape[1] for scene in scenes]
     return DecisionFeatures(
-        torch.stack([scene.state for scene in wide]),
-        torch.stack([scene.candidates for scene in wide]),
-        torch.stack([scene.allowed for scene in wide]),
-    )
-
-
-def _widened(scene: DecisionFeatures, max_actions: int) -> DecisionFeatures:
-    agents, actions, features = scene.candidates.shape
-    padding = scene.candidates.new_zeros(agents, max_actions - actions, features)
-    disallowed = scene.allowed.new_zeros(agents, max_actions - actions)
-    return DecisionFeatures(
-        scene.state, torch.cat([scene.candidates, padding], 1), torch.cat([scene.allowed, disallowed], 1)
+        torch.stack([scene.state for scene in scenes]),
+        torch.stack([pad(scene.candidates, (0, 0, 0, n)) for scene, n in zip(scenes, missing, strict=True)]),
+        torch.stack([pad(scene.allowed, (0, n)) for scene, n in zip(scenes, missing, strict=True)]),
     )
 
 
@@ -153,12 +146,8 @@ def scene_of(state: Tensor, features: Sequence[Tensor]) -> DecisionFeatures:
     Raises:
         ValueError: no agent can act.
     """
-    max_actions = max(len(agent_features) for agent_features in features)
-    if not max_actions:
+    counts = torch.tensor([len(agent_features) for agent_features in features])
+    if not counts.any():
         raise ValueError("a scene needs an agent that can act")
-    width = features[0].shape[1]
-    candidates = torch.zeros(len(features), max_actions, width)
-    allowed = torch.zeros(len(features), max_actions, dtype=torch.bool)
-    for agent, agent_features in enumerate(features):
-        candidates[agent, : len(agent_features)], allowed[agent, : len(agent_features)] = agent_features, True
-    return DecisionFeatures(state, candidates, allowed)
+    candidates = pad_sequence(list(features), batch_first=True)
+    return DecisionFeatures(state, candidates, torch.arange(candidates.shape[1]) < counts[:, None])

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from palaver.core import Conversation, Message
 from palaver.trainers.rollout.batch import Batch
+from palaver.trainers.rollout.branches import with_observation
 from palaver.trainers.rollout.joint_prompt import joint_text
 from palaver.trainers.value_decomposition.encoders import Encoder
 from palaver.trainers.value_decomposition.replay import DecisionFeatures, Transition, scene_of
@@ -138,22 +139,16 @@ def conversation_before(batch: Batch, step: int, agent: str, after: bool = False
     path = [step]
     while (above := int(batch.parent[path[-1]])) >= 0:
         path.append(above)
-    messages: list[Message] = []
-
-    def read(text: str) -> None:
-        if text:
-            unread = f"{messages.pop().content}\n\n" if messages and messages[-1].role == "user" else ""
-            # many chat templates refuse two messages of the user in a row
-            messages.append(Message("user", unread + text))
-
+    conversation: Conversation = ()
     for index in reversed(path):
         turn = batch.steps[index]
-        read(turn.observations.get(agent, ""))
+        if text := turn.observations.get(agent):
+            conversation = with_observation(conversation, text, fresh=False)
         if (index != step or after) and agent in turn.completions:
-            messages.append(Message("assistant", turn.completions[agent].text))
-    if after and agent in batch.steps[step].cut_states:
-        read(batch.steps[step].cut_states[agent].observation)
-    return tuple(messages) or (Message("user", ""),)
+            conversation = (*conversation, Message("assistant", turn.completions[agent].text))
+    if after and agent in batch.steps[step].cut_states and (text := batch.steps[step].cut_states[agent].observation):
+        conversation = with_observation(conversation, text, fresh=False)
+    return conversation or (Message("user", ""),)
 
 
 def _decision_node(batch: Batch, step: int) -> str:

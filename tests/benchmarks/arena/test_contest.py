@@ -108,9 +108,7 @@ def test_games_are_stepped_together(monkeypatch):
     from palaver.envs.matrix.env import MatrixEnv
 
     sizes, step = [], MatrixEnv.step_together
-    monkeypatch.setattr(
-        MatrixEnv, "step_together", lambda envs, actions: sizes.append(len(envs)) or step(envs, actions)
-    )
+    monkeypatch.setattr(MatrixEnv, "step_together", lambda envs, *how: sizes.append(len(envs)) or step(envs, *how))
     assert len(run(setting("first,last", battles=10, parallel=4))) == 10
     assert sizes == [4, 4, 2]  # a finished game makes room for the next
 

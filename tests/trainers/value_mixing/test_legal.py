@@ -16,11 +16,12 @@ from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.registry import make
 from palaver.trainers.config.loading import load, parse
+from palaver.trainers.rollout.branches import with_observation
 from palaver.trainers.rollout.team import load_run, model_options
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
 from palaver.trainers.value_decomposition.play import Assignment, play
-from palaver.trainers.value_decomposition.players import ValueTeam, hears, load_players
+from palaver.trainers.value_decomposition.players import ValueTeam, load_players
 
 QUIET = ["log.tensorboard=false", "device=cpu"]
 
@@ -111,11 +112,15 @@ def test_exploration_is_as_likely_as_it_says_and_fixed_by_the_seed():
 
 
 def test_what_was_not_read_yet_is_one_message_with_what_is_new():
-    first = hears((), "a", fresh=False)
-    assert [m.content for m in hears(first, "b", fresh=False)] == ["a\n\nb"]
-    assert [m.content for m in hears(first, "", fresh=False)] == ["a"]
-    assert [m.content for m in hears((*first, Message("assistant", "x")), "b", fresh=False)] == ["a", "x", "b"]
-    assert [m.content for m in hears(first, "b", fresh=True)] == ["b"]
+    first = with_observation((), "a", fresh=False)
+    assert [m.content for m in with_observation(first, "b", fresh=False)] == ["a\n\nb"]
+    assert [m.content for m in with_observation(first, "", fresh=False)] == ["a"]
+    assert [m.content for m in with_observation((*first, Message("assistant", "x")), "b", fresh=False)] == [
+        "a",
+        "x",
+        "b",
+    ]
+    assert [m.content for m in with_observation(first, "b", fresh=True)] == ["b"]
 
 
 @pytest.fixture(scope="module")
