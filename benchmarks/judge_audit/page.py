@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from palaver.benchmarks.judge_audit import figures
 from palaver.benchmarks.judge_audit.run import JSON, Audit
 from palaver.benchmarks.judge_audit.table import Measure
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports import plot_style as theme
-from palaver.benchmarks.reports.html import Drawing
+from palaver.benchmarks.reports.charts import Drawing, save_png
 from palaver.core import ConfigError
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from palaver.benchmarks.reports.plot_style import Theme
 
 PAGE = "audit.html"
 HERE = Path(__file__).resolve().parent
@@ -64,10 +57,9 @@ def write(audit: Audit, folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         replace_text(folder / JSON, json.dumps(audit.to_dict(), indent=1) + "\n")
-        for stem, (title, _, size, draw) in _drawings(audit).items():
+        for stem, drawing in _drawings(audit).items():
             paths.append(folder / f"{stem}.png")
-            named = theme.label(f"{title}: {one_line(audit.judge, 60)}", 90)
-            pages.save_png(paths[-1], named, size, draw)
+            save_png(paths[-1], f"{drawing.title}: {one_line(audit.judge, 60)}", drawing.size, drawing.draw)
         replace_text(folder / PAGE, html(audit))
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
@@ -78,7 +70,7 @@ def html(audit: Audit) -> str:
     """The page."""
     values = {
         "found": audit,
-        "panels": pages.panels(_drawings(audit)),
+        "drawings": _drawings(audit),
         "at_fault": {fault.measure for fault in audit.faults},
         "made_with": audit.made,
     }
@@ -86,17 +78,14 @@ def html(audit: Audit) -> str:
 
 
 def _drawings(audit: Audit) -> dict[str, Drawing]:
-    """Map file stems to title, caption, size in inches, and drawing function."""
+    """Figures by the stems of their files."""
     drawings: dict[str, Drawing] = {}
     if audit.bins:
         note = "Of the pairs that people decided: share right against confidence, with the number in each bin."
-        drawings["reliability"] = ("Reliability", note, (8.0, 3.0), _with(figures.draw_reliability, audit))
+        draw = partial(figures.draw_reliability, audit=audit)
+        drawings["reliability"] = Drawing("Reliability", note, (8.0, 3.0), draw)
     if audit.tried:
         note = "Answers that should win nothing, against the answer that people preferred."
         size = (8.0, 1.0 + 0.24 * len(audit.tried))
-        drawings["probes"] = ("Probes", note, size, _with(figures.draw_probes, audit))
+        drawings["probes"] = Drawing("Probes", note, size, partial(figures.draw_probes, audit=audit))
     return drawings
-
-
-def _with(draw: Callable[[Axes, Audit, Theme], None], audit: Audit) -> Callable[[Axes, Theme], None]:
-    return lambda ax, look: draw(ax, audit, look)
