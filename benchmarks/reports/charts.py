@@ -1,4 +1,4 @@
-"""The drawing layer of all figures: charts with a few primitives, written as PNG or as SVG for a page.
+"""The drawing layer of all figures: charts with a few primitives, as PNG or as SVG.
 
 def draw(chart: Chart) -> None:                              # data in, no matplotlib
     chart.line(steps, means, chart.color(0), "mean", band=(low, high))
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,7 +192,8 @@ class Chart:
         self.ax.xaxis.tick_top()
         self.ax.tick_params(axis="both", length=0, labelsize=9, colors=self.theme.ink)
         self.ax.spines["bottom"].set_visible(False)
-        self.ax.set_xlabel(caption, fontsize=SMALL, color=self.theme.muted, labelpad=8)
+        characters = int(15 * self.ax.figure.get_size_inches()[0])
+        self.ax.set_xlabel(textwrap.fill(caption, characters), fontsize=SMALL, color=self.theme.muted, labelpad=8)
 
     def _cell(self, x: int, y: int, cell: Cell) -> None:
         from matplotlib.patches import Rectangle
@@ -230,7 +232,7 @@ class Chart:
 
 
 def _blend(shade: float) -> tuple[float, ...]:
-    """Colour of a shade: from pale to the blue of the first series, or to the orange of the second below 0."""
+    """Colour of a shade: from pale to the first colour, or below 0 to the second."""
     from matplotlib.colors import to_rgb
 
     full = PAPER.color(0 if shade > 0 else 1)

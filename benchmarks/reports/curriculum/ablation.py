@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from palaver.benchmarks.arena.tables import matrix
 from palaver.benchmarks.reports.charts import Chart, save_png
 from palaver.benchmarks.reports.curriculum.figures import draw_elo
-from palaver.benchmarks.reports.curriculum.tables import matrix, rating
+from palaver.benchmarks.reports.curriculum.tables import rating
 from palaver.benchmarks.reports.plot_style import label
 from palaver.core import ConfigError
 from palaver.trainers.curriculum.ablation import Ablation

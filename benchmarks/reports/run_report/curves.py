@@ -97,7 +97,7 @@ def reward(run: RunFolder, max_reward: float | None) -> Drawing:
     return Drawing("Reward over training steps", "", (10, 3.6), partial(draw_reward, run=run, max_reward=max_reward))
 
 
-def shares(run: RunFolder) -> Drawings:
+def share_panels(run: RunFolder) -> Drawings:
     """Figures of the recorded shares that the run's environment declares for drawing."""
     return {
         f"shares{index}": Drawing(title, "", (4.9, 2.6), partial(draw_shares, run=run, names=names))

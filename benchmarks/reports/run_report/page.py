@@ -86,7 +86,7 @@ def page(run: RunFolder, n_samples: int, viewed: viewer.WrittenPage) -> dict[str
         "limit": max_return,
         "figures": key_figures(run),
         "curve": curves.reward(run, max_return).svg("reward") if run.train or run.evals else None,
-        "shares": curves.shares(run),
+        "shares": curves.share_panels(run),
         "panels": curves.panels(run),
         "measured": curves.measured(run),
         "tables": comparison(run),
