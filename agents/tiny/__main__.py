@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from palaver.agents.tiny.build import checks, ensure
 from palaver.core import PalaverError
+from palaver.utils.tables import Table
 
 
 def main() -> int:
@@ -33,11 +33,9 @@ def main() -> int:
     except PalaverError as error:
         Console(stderr=True).print(str(error), style="red", highlight=False, markup=False)
         return 2
-    table = Table("check", "found", "accepted", title="tiny model")
-    for check in checks(folder):
-        table.add_row(check.name, f"{check.value:.4f}", f"{check.low:.4f} to {check.high:.4f}")
+    rows = [(check.name, f"{check.value:.4f}", f"{check.low:.4f} to {check.high:.4f}") for check in checks(folder)]
     console = Console()
-    console.print(table)
+    console.print(Table("tiny model", head=("check", "found", "accepted"), rows=rows).rich())
     console.print(str(folder), soft_wrap=True, highlight=False)
     return 0
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from palaver.benchmarks.arena import heatmap as picture
 from palaver.core import ConfigError
-from palaver.markdown import code_block, markdown_table, prose
+from palaver.markdown import code_block, prose
+from palaver.text import one_line
 from palaver.trainers.matches.standings import PairResult, PairTable, Standings
 from palaver.utils.run_folder import replace_text
+from palaver.utils.tables import Table
 
 STEM = "arena"
 COLUMNS = (
@@ -51,22 +50,28 @@ def markdown(standings: Standings) -> str:
     if command := standings.provenance.get("command"):
         parts.append(code_block(command, "bash") + "\n")
     for table in standings.tables:
-        parts += [f"## {_name(table.teamset)}\n", _ratings(table, standings), _matrix(table)]
+        parts += [f"## {prose(table.teamset, 60)}\n", _noted(ratings(standings, table)), _noted(matrix(table))]
     if standings.gaps:
-        parts += [f"## Generalisation: {_name(standings.tables[0].teamset)} against the other sets\n", _gaps(standings)]
+        first = prose(standings.tables[0].teamset, 60)
+        parts += [f"## Generalisation: {first} against the other sets\n", _noted(gaps(standings))]
     if standings.failed:
         parts.append(f"{standings.failed} games failed and do not count; `--resume` plays them again.\n")
     return "\n".join(parts)
 
 
-def _ratings(table: PairTable, standings: Standings) -> str:
+def _noted(table: Table) -> str:
+    return f"{table.grid()}\n\n{prose(table.note)}\n"
+
+
+def ratings(standings: Standings, table: PairTable) -> Table:
+    """Ratings of all players on one team set."""
     rows = []
     for rating in table.ratings:
         row = table.conduct[rating.player]
         ends = "anchor" if rating.player == standings.anchor else f"{rating.low:.0f} to {rating.high:.0f}"
         rows.append(
             [
-                f"**{_name(rating.player)}**",
+                _name(rating.player),
                 f"{rating.elo:.0f}",
                 ends + ("" if rating.bounded else " *"),
                 f"{rating.gxe:.1f}",
@@ -76,26 +81,24 @@ def _ratings(table: PairTable, standings: Standings) -> str:
                 f"{row.ms:.2f}",
             ]
         )
-    titles = ["player", "Elo", "95 %", "GXE", "score", "won / tied / lost", "illegal", "ms a decision"]
-    remarks = [
+    head = ["player", "Elo", "95 %", "GXE", "score", "won / tied / lost", "illegal", "ms a decision"]
+    note = (
         f"{table.games:,} games, {table.turns:.1f} turns a game. Elo by Bradley and Terry, {_name(standings.anchor)} "
         f"at {standings.at:.0f}; over-dispersion {table.dispersion:.2f}."
-    ]
+    )
     if not all(rating.bounded for rating in table.ratings):
-        remarks.append("\\* won or lost all that links it with the anchor: the far end is not bounded by the results.")
+        note += " * won or lost all that links it with the anchor: the far end is not bounded by the results."
     if table.truncated:
-        remarks.append(f"{table.truncated} games were ended by an outer limit.")
-    return f"{_grid([titles, *rows])}\n{' '.join(remarks)}\n"
+        note += f" {table.truncated} games were ended by an outer limit."
+    return _numbers(f"Ratings on {table.teamset}", note, head, rows)
 
 
-def _matrix(table: PairTable) -> str:
+def matrix(table: PairTable) -> Table:
+    """Scores of all pairs of players."""
     names = [rating.player for rating in table.ratings]
-    rows = [
-        [f"**{_name(one)}**", *("" if one == two else cell(table.cells.get((one, two))) for two in names)]
-        for one in names
-    ]
-    note = "Score of the row against the column, 95 % interval, won-tied-lost.\n"
-    return f"{_grid([['', *map(_name, names)], *rows])}\n{note}"
+    rows = [[_name(one), *("" if one == two else cell(table.cells.get((one, two))) for two in names)] for one in names]
+    note = "Score of the row against the column, 95 % interval, won-tied-lost."
+    return _numbers(f"Scores on {table.teamset}", note, ["", *map(_name, names)], rows)
 
 
 def cell(result: PairResult | None) -> str:
@@ -111,10 +114,11 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-def _gaps(standings: Standings) -> str:
+def gaps(standings: Standings) -> Table:
+    """Scores on the first team set less those on the others."""
     rows = [
         [
-            f"**{_name(gap.player)}**",
+            _name(gap.player),
             _name(gap.teamset),
             f"{100 * gap.seen:.1f} %",
             f"{100 * gap.other:.1f} %",
@@ -123,49 +127,40 @@ def _gaps(standings: Standings) -> str:
         ]
         for gap in standings.gaps
     ]
-    titles = ["player", "other set", f"score on {_name(standings.tables[0].teamset)}", "on the other", "gap", "95 %"]
-    return f"{_grid([titles, *rows])}\nGaps in percentage points; above 0 the player does worse on the other set.\n"
+    first = _name(standings.tables[0].teamset)
+    head = ["player", "other set", f"score on {first}", "on the other", "gap", "95 %"]
+    note = "Gaps in percentage points; above 0 the player does worse on the other set."
+    return _numbers("Generalisation gap", note, head, rows)
 
 
-def _grid(rows: Sequence[Sequence[str]]) -> str:
-    head, *body = rows
-    return markdown_table(head, body, ["---", *("---:" for _ in head[1:])]) + "\n"
+def _numbers(title: str, note: str, head: list[str], rows: list[list[str]]) -> Table:
+    return Table(title, note, head, rows, right=range(1, len(head)), bold=True)
 
 
 def _name(text: str) -> str:
-    return prose(text, 60)
+    return one_line(text, 60)
 
 
 def ratings_csv(standings: Standings) -> str:
     """A row for every player on every team set."""
     rows = [
-        {"teamset": table.teamset, **vars_of(table, n)} for table in standings.tables for n in range(len(table.ratings))
+        [
+            table.teamset,
+            *(getattr(rating, name, None) for name in COLUMNS[1:8]),
+            *(getattr(table.conduct[rating.player], name) for name in COLUMNS[8:]),
+        ]
+        for table in standings.tables
+        for rating in table.ratings
     ]
-    return _csv(COLUMNS, rows)
-
-
-def vars_of(table: PairTable, index: int) -> dict[str, object]:
-    """Return the statistics of the player at index `index` of a table, by name."""
-    rating = table.ratings[index]
-    row = table.conduct[rating.player]
-    both = {name: getattr(rating, name, None) for name in COLUMNS[1:8]}
-    return both | {name: getattr(row, name) for name in COLUMNS[8:]}
+    return Table(head=COLUMNS, rows=rows).csv()
 
 
 def pairs_csv(standings: Standings) -> str:
     """A row for every ordered pair on every team set."""
     names = ("teamset", "player", "opponent", "wins", "ties", "losses", "score", "low", "high")
     rows = [
-        {"teamset": table.teamset, **{name: getattr(cell, name) for name in names[1:]}}
+        [table.teamset, *(getattr(result, name) for name in names[1:])]
         for table in standings.tables
-        for cell in table.cells.values()
+        for result in table.cells.values()
     ]
-    return _csv(names, rows)
-
-
-def _csv(names: Sequence[str], rows: Sequence[dict[str, object]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-    return buffer.getvalue()
+    return Table(head=names, rows=rows).csv()

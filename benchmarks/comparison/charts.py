@@ -6,39 +6,37 @@ Each group has one line and one band.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from palaver.benchmarks.comparison.groups import Comparison, RewardCurve
-from palaver.benchmarks.reports.plot_style import PAPER, Theme, dress, entitle, figure, label, save_png
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from palaver.benchmarks.reports.charts import Chart, Numbers, save_png
+from palaver.benchmarks.reports.plot_style import Theme, label
 
 COLORS = 6  # of the theme, which every kind of colour vision tells apart; lines after that are dashed as well
 DASHES: tuple[tuple[float, ...], ...] = ((), (4.5, 1.3), (1.2, 1.2), (6, 1.3, 1.2, 1.3))
 GAP, WIDTH = 0.052, 0.16  # of the axes: between two names, and most that a name is wide
+NAME: dict[str, Any] = {"va": "center", "fontsize": 9, "fontweight": "bold", "annotation_clip": False, "zorder": 6}
 TIMES = {"wall_s": "wall seconds", "cpu_s": "CPU seconds"}
-Line = tuple[NDArray[np.float64], RewardCurve]
+Line = tuple[Numbers, RewardCurve]
 
 
 def write_png(comparison: Comparison, path: str, time: str = "wall_s") -> None:
     """Write both panels as PNG; `time` is `wall_s` or `cpu_s`."""
-    drawing = figure(12.4, max(4.8, 2.0 + 0.36 * len(comparison.groups)))
-    entitle(drawing, label(comparison.title, 100))
-    left, right = drawing.subplots(1, 2, sharey=True, width_ratios=(1, 1.12))
     curves = [group.curve(comparison.window, comparison.shares) for group in comparison.groups]
     names = [label(group.name, 24) for group in comparison.groups]
-    lines = draw(left, [(curve.samples, curve) for curve in curves], PAPER, "samples (completions to learn from)")
-    name_beside(left, lines, names, PAPER)
-    lines = draw(right, [(getattr(curve, time), curve) for curve in curves], PAPER, TIMES[time])
-    right.set_xlim(right=max(x[-1] for x, _ in lines) / (1 - WIDTH))
-    name_at_ends(right, lines, names, PAPER)
-    right.tick_params(labelleft=True)
-    left.set_ylabel(_what(comparison), color=PAPER.muted, fontsize=8.5)
-    save_png(drawing, path)
+
+    def draw(left: Chart, right: Chart) -> None:
+        by_samples = [(curve.samples, curve) for curve in curves]
+        draw_lines(left, by_samples, "samples (completions to learn from)", _what(comparison))
+        by_time = [(getattr(curve, time), curve) for curve in curves]
+        draw_lines(right, by_time, TIMES[time])
+        right.ax.set_xlim(right=max(x[-1] for x, _ in by_time) / (1 - WIDTH))
+        right.ax.tick_params(labelleft=True)
+        name_beside(left, by_samples, names)
+        name_at_ends(right, by_time, names)
+
+    size = (12.4, max(4.8, 2.0 + 0.36 * len(comparison.groups)))
+    save_png(path, comparison.title, size, draw, layout=[[0, 1]], sharey=True, width_ratios=(1, 1.12))
 
 
 def _what(comparison: Comparison) -> str:
@@ -57,76 +55,53 @@ def _what(comparison: Comparison) -> str:
     )
 
 
-def look(index: int, theme: Theme) -> dict[str, Any]:
+def look(index: int, theme: Theme) -> tuple[str, Any]:
     """Colour and dashes of line `index`."""
     dash = DASHES[index // COLORS % len(DASHES)]
-    return {"color": theme.color(index % COLORS), "linestyle": (0, dash) if dash else "-"}
+    return theme.color(index % COLORS), (0, dash) if dash else "-"
 
 
-def draw(ax: Axes, lines: Sequence[Line], theme: Theme, x_label: str) -> Sequence[Line]:
-    """Draw lines with their bands; returns the lines."""
+def draw_lines(chart: Chart, lines: Sequence[Line], x_label: str, y_label: str = "") -> None:
+    """Draw lines with their bands."""
     for index, (x, curve) in enumerate(lines):
-        ax.fill_between(x, curve.low, curve.high, color=look(index, theme)["color"], alpha=0.13, linewidth=0)
-    for index, (x, curve) in enumerate(lines):
-        ax.plot(x, curve.mean, linewidth=1.9, marker="o" if len(x) < 3 else "", **look(index, theme))
-    dress(ax, theme, x_label)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.set_xlim(left=0)
-    return lines
+        color, dashes = look(index, chart.theme)
+        chart.line(x, curve.mean, color, width=1.9, dashes=dashes, band=(curve.low, curve.high))
+    chart.labels(x_label, y_label)
+    chart.ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    chart.ax.set_xlim(left=0)
 
 
-def name_beside(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: Theme) -> None:
+def name_beside(chart: Chart, lines: Sequence[Line], names: Sequence[str]) -> None:
     """Label the lines to the right of the axes, at the heights of their ends, with hairlines."""
-    low, high = ax.get_ylim()
+    low, high = chart.ax.get_ylim()
     heights = [(float(curve.mean[-1]) - low) / (high - low) for _, curve in lines]
     for index, height in enumerate(spread(heights, [[True] * len(lines)] * len(lines), GAP)):
         x, curve = lines[index]
-        color = look(index, theme)["color"]
-        ax.annotate(
+        color = look(index, chart.theme)[0]
+        hairline = {"arrowstyle": "-", "color": color, "linewidth": 0.7, "alpha": 0.7, "relpos": (0.0, 0.5)}
+        chart.note(
             names[index],
-            (float(x[-1]), float(curve.mean[-1])),
-            xytext=(1.03, height),
+            float(x[-1]),
+            float(curve.mean[-1]),
+            (1.03, height),
+            **NAME,
             textcoords="axes fraction",
-            va="center",
-            fontsize=9,
             color=color,
-            fontweight="bold",
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": color,
-                "linewidth": 0.7,
-                "alpha": 0.7,
-                "shrinkA": 1,
-                "shrinkB": 1,
-                "relpos": (0.0, 0.5),
-            },
+            arrowprops=hairline | {"shrinkA": 1, "shrinkB": 1},
         )
 
 
-def name_at_ends(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: Theme) -> None:
+def name_at_ends(chart: Chart, lines: Sequence[Line], names: Sequence[str]) -> None:
     """Label the lines at their ends, in the foreground, moved apart if two labels would overlap."""
-    from matplotlib.patheffects import withStroke
-
-    low, high = ax.get_ylim()
-    right = ax.get_xlim()[1]
+    low, high = chart.ax.get_ylim()
+    right = chart.ax.get_xlim()[1]
     at = [(float(x[-1]) / right, (float(curve.mean[-1]) - low) / (high - low)) for x, curve in lines]
     near = [[abs(one - second) < WIDTH for second, _ in at] for one, _ in at]
     for index, height in enumerate(spread([height for _, height in at], near, GAP)):
-        color = look(index, theme)["color"]
-        ax.plot(*at[index], "o", color=color, markersize=4.5, transform=ax.transAxes, zorder=5, clip_on=False)
-        ax.text(
-            at[index][0] + 0.012,
-            height,
-            names[index],
-            transform=ax.transAxes,
-            va="center",
-            fontsize=9,
-            color=color,
-            fontweight="bold",
-            zorder=6,
-            path_effects=[withStroke(linewidth=3, foreground="white")],
-        )
+        x, curve = lines[index]
+        color = look(index, chart.theme)[0]
+        chart.dots(x[-1:], curve.mean[-1:], color, size=5.5)
+        chart.note(names[index], x[-1], low + height * (high - low), (5, 0), outlined=True, **NAME, color=color)
 
 
 def spread(heights: Sequence[float], near: Sequence[Sequence[bool]], gap: float) -> list[float]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from palaver.benchmarks.comparison.groups import Comparison, RunGroup
 from palaver.benchmarks.reports.origin import origin
 from palaver.benchmarks.reports.summary import interval
-from palaver.markdown import markdown_table, prose
+from palaver.markdown import prose
 from palaver.utils.stats.improvement import Improvement
+from palaver.utils.tables import Table
 
 Row = dict[str, str]
 
@@ -32,10 +31,10 @@ def _row(group: RunGroup) -> Row:
     return {
         "seeds": str(len(group.trials)),
         "reward": f"{group.before:.2f} → {group.after:.2f}",
-        "improvement": _change(group.improvement),
+        "improvement": change_text(group.improvement),
         "most": f"{max_return:g}" if max_return else "–",
         "share": f"{group.before / max_return:.2f} → {group.after / max_return:.2f}" if max_return else "–",
-        "of which": _change(group.improvement.over_limit(max_return)) if max_return else "–",
+        "of which": change_text(group.improvement.over_limit(max_return)) if max_return else "–",
         "samples": f"{group.samples:,.0f}",
         "wall s": f"{group.spent('wall_s'):,.0f}",
         "CPU s": f"{group.spent('cpu_s'):,.0f}",
@@ -43,7 +42,8 @@ def _row(group: RunGroup) -> Row:
     }
 
 
-def _change(change: Improvement) -> str:
+def change_text(change: Improvement) -> str:
+    """Format a change and its interval."""
     return f"{change.mean:+.2f} {interval(change.low, change.high, 2)}"
 
 
@@ -75,7 +75,6 @@ def captions(comparison: Comparison) -> list[str]:
 
 def markdown(comparison: Comparison) -> str:
     """The table and its captions in Markdown."""
-    named = [replace(group, name=prose(group.name)) for group in comparison.groups]
-    safe = replace(comparison, by=prose(comparison.by), groups=tuple(named), notes=tuple(map(prose, comparison.notes)))
-    cells = rows(safe)
-    return "\n\n".join((markdown_table(list(cells[0]), [list(row.values()) for row in cells]), *captions(safe)))
+    cells = rows(comparison)
+    grid = Table(head=list(cells[0]), rows=[list(row.values()) for row in cells]).grid()
+    return "\n\n".join((grid, *(prose(line, 10_000) for line in captions(comparison))))

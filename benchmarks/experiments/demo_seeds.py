@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from palaver.core import PalaverError
+from palaver.markdown import markdown_table
 
 if TYPE_CHECKING:  # `palaver demo` reads ACTS before anything heavy may be imported
     from palaver.trainers.config.run import RunConfig
@@ -139,7 +140,7 @@ def table(act: str, lines: Sequence[Mapping[str, Any]]) -> str:
     head = ["instruction set", "seeds", "before", "mean after", "lowest", "highest"]
     head += [f"at least {bar:g}", f"below {floor:g}", *(["lowest greedy"] if act == "coding" else [])]
     head += [name.removesuffix("_share").replace("_", " ") for name in metrics] + ["CPU seconds"]
-    rows = [head, ["---"] * len(head)]
+    rows = []
     sets = Counter(line["isa"] for line in lines if line["act"] == act)
     for isa, runs in sets.most_common():
         chosen = [line for line in lines if (line["act"], line["isa"]) == (act, isa)]
@@ -150,7 +151,7 @@ def table(act: str, lines: Sequence[Mapping[str, Any]]) -> str:
         row += [str(min(line["greedy"] for line in chosen))] if act == "coding" else []
         row += [f"{fmean(line['metrics'][name] for line in chosen):.3f}" for name in metrics]
         rows.append([*row, f"{fmean(line['cpu_s'] for line in chosen):.0f}"])
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return markdown_table(head, rows)
 
 
 def _middle(lines: Sequence[Mapping[str, Any]], key: str) -> str:

@@ -30,6 +30,7 @@ from palaver.benchmarks.experiments.enumeration import (
     exact,
     outcomes,
 )
+from palaver.markdown import markdown_table
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
@@ -344,15 +345,15 @@ def games(bias: Bias) -> list[EnumerableGame]:
 
 def table() -> str:
     """The table in Markdown, at temperature 0.7: over games and agents."""
-    rows = ["| | bias by design | cosine: median | 10 % quantile | norm: median |", "| --- | --- | --- | --- | --- |"]
+    rows = []
     for bias in BIASES:
         config = settings(bias.name, 0.7, **bias.options)
         estimates = [gradient for game in games(bias) for gradient in estimate(game, config, bias.shift)]
         cosines = [gradient.cosine for gradient in estimates]
         norm = np.median([gradient.ratio for gradient in estimates])
-        figures = f"{np.median(cosines):.3f} | {np.quantile(cosines, 0.1):.3f} | {norm:.2f}"
-        rows.append(f"| {bias.label} | {bias.design} | {figures} |")
-    return "\n".join(rows)
+        figures = f"{np.median(cosines):.3f}", f"{np.quantile(cosines, 0.1):.3f}", f"{norm:.2f}"
+        rows.append([bias.label, bias.design, *figures])
+    return markdown_table(["", "bias by design", "cosine: median", "10 % quantile", "norm: median"], rows)
 
 
 if __name__ == "__main__":

@@ -1,45 +1,336 @@
-"""The curves of a run: each function draws one thing on one pair of axes."""
+"""The drawing layer of all figures: charts with a few primitives, as PNG or as SVG.
+
+def draw(chart: Chart) -> None:                              # data in, no matplotlib
+    chart.line(steps, means, chart.color(0), "mean", band=(low, high))
+    chart.labels("step", "reward")
+
+save_png(folder / "curve.png", "Reward", (8, 3.2), draw)     # with the title, atomically
+Drawing("Reward", "How to read it.", (8, 3.2), draw).svg("curve")
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import re
+import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palaver.benchmarks.reports.plot_style import (
-    PAGE,
-    PAPER,
-    Theme,
-    dress,
-    entitle,
-    figure,
-    label,
-    legend,
-    save_png,
-    svg,
-)
-from palaver.benchmarks.reports.run_folder import RunFolder, number
-from palaver.benchmarks.reports.summary import point
-from palaver.core import ConfigError
-from palaver.registry import spec
+from palaver.benchmarks.reports.plot_style import PAGE, PAPER, VARIABLES, Theme, label
+from palaver.utils.run_folder import replace_bytes
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Numbers = Sequence[float] | NDArray[np.float64]
+DASHED = (0, (4, 4))
+SMALL = 8.5  # points, the size of all text but titles
+PALE = "#f3f5f9"  # of a cell with shade 0
+DARK = 0.6  # from this shade on, letters are white
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A drawing for the page, with its heading and one line on how to read it."""
+class Cell:
+    """A cell of a heat-map.
+
+    Attributes:
+        text: a number.
+        beneath: small text below it.
+        shade: from -1 (orange) over 0 (pale) to 1 (blue); None leaves the cell blank.
+        hatched: mark the cell as one without a value.
+    """
+
+    text: str = ""
+    beneath: str = ""
+    shade: float | None = None
+    hatched: bool = False
+
+
+class Chart:
+    """One pair of axes, drawn on in the colours of a theme.
+
+    A legend appears where names were given, with `heading` as its title.
+    """
+
+    heading = ""
+
+    def __init__(self, ax: Axes, theme: Theme) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        self.ax, self.theme, self.color = ax, theme, theme.color
+        for side in ("top", "right", "left"):
+            ax.spines[side].set_visible(False)
+        ax.spines["bottom"].set_color(theme.muted)
+        ax.grid(axis="y", color=theme.grid, linewidth=0.8)
+        ax.set_axisbelow(True)
+        ax.tick_params(axis="both", colors=theme.muted, labelsize=SMALL, length=0, pad=4)
+        ax.tick_params(axis="x", length=3)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.margins(x=0.02)
+
+    def labels(self, x: str = "", y: str = "") -> None:
+        """Name the axes."""
+        self.ax.set_xlabel(x, color=self.theme.muted, fontsize=SMALL)
+        self.ax.set_ylabel(y, color=self.theme.muted, fontsize=SMALL)
+
+    def line(
+        self,
+        x: Numbers,
+        y: Numbers,
+        color: str,
+        name: str = "",
+        *,
+        width: float = 1.8,
+        dashes: Any = "-",
+        alpha: float = 1.0,
+        band: tuple[Numbers, Numbers] | None = None,
+    ) -> None:
+        """Draw a line, with dots if it has fewer than three points, and a band from low to high."""
+        if band is not None:
+            self.ax.fill_between(x, *band, color=color, alpha=0.13, linewidth=0)
+        marker = "o" if len(x) < 3 else ""
+        self.ax.plot(
+            x, y, color=color, linewidth=width, linestyle=dashes, alpha=alpha, marker=marker, markersize=5, label=name
+        )
+
+    def dots(
+        self,
+        x: Numbers,
+        y: Numbers,
+        color: str,
+        name: str = "",
+        *,
+        ends: Sequence[tuple[float | None, float | None]] | None = None,
+        across: bool = False,
+        marker: str = "o",
+        size: float = 6.0,
+        alpha: float = 1.0,
+    ) -> None:
+        """Draw dots, with intervals if `ends` are given (None for an unknown end).
+
+        Args:
+            x: of the dots.
+            y: of the dots.
+            color: of all.
+            name: in the legend.
+            ends: low and high end of each interval, of `y`, or of `x` where they lie `across`.
+            across: draw horizontal intervals.
+            marker: of matplotlib, with the style of a line that joins the dots, as `o:`.
+            size: of a dot, in points.
+            alpha: opacity.
+        """
+        look: dict[str, Any] = {"color": color, "markersize": size, "alpha": alpha, "label": name}
+        if ends is None:
+            self.ax.plot(x, y, marker, markeredgewidth=2 if marker == "|" else 0, clip_on=size < 4, **look)
+            return
+        lengths = [
+            (0.0 if low is None else middle - low, 0.0 if high is None else high - middle)
+            for middle, (low, high) in zip(x if across else y, ends, strict=True)
+        ]
+        errors = np.maximum(np.reshape(lengths, (-1, 2)).T, 0)  # matplotlib refuses negative lengths
+        look |= {"xerr" if across else "yerr": errors, "linewidth": 1.2, "elinewidth": 2, "capsize": 4}
+        self.ax.errorbar(x, y, fmt=marker, zorder=5, clip_on=False, **look)
+
+    def areas(self, x: Numbers, parts: Sequence[Numbers], names: Sequence[str]) -> None:
+        """Draw areas on top of each other, one for each name."""
+        self.ax.stackplot(x, *parts, labels=names, colors=[self.color(i) for i in range(len(parts))], alpha=0.75)
+
+    def bars(self, names: Sequence[str], lengths: Numbers, colors: str | Sequence[str], name: str = "") -> None:
+        """Draw horizontal bars, the first on top."""
+        self.ax.barh(range(len(names)), lengths, height=0.55, color=colors, label=name)
+        self.rows(names)
+
+    def rows(self, names: Sequence[str]) -> None:
+        """Name horizontal rows at heights 0, 1, ..., the first on top."""
+        self.ax.grid(axis="y", visible=False)
+        self.ax.grid(axis="x", color=self.theme.grid, linewidth=0.8)
+        self.ax.set_yticks(range(len(names)), names, color=self.theme.ink)
+        self.ax.set_ylim(len(names) - 0.5, -0.5)
+
+    def rule(self, y: float, dashes: Any = DASHED) -> None:
+        """Draw a horizontal line through the whole chart."""
+        self.ax.axhline(y, color=self.theme.muted, linewidth=1, linestyle=dashes, zorder=1)
+
+    def note(
+        self, text: str, x: float | None, y: float, shift: tuple[float, float], outlined: bool = False, **look: Any
+    ) -> None:
+        """Write at a point, moved by `shift` in points; x None is the right border."""
+        from matplotlib.patheffects import withStroke
+
+        defaults = {"fontsize": SMALL, "color": self.theme.muted, "textcoords": "offset points"}
+        if x is None:
+            defaults["xycoords"] = ("axes fraction", "data")
+        effects = [withStroke(linewidth=3, foreground="white")] if outlined else []
+        self.ax.annotate(text, (1.0 if x is None else x, y), xytext=shift, path_effects=effects, **defaults | look)
+
+    def heatmap(
+        self,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        cells: Sequence[Sequence[Cell]],
+        caption: str,
+        turned: bool = False,
+    ) -> None:
+        """Draw a table of shaded cells with its caption below; the names of columns may be turned."""
+        for y, line in enumerate(cells):
+            for x, cell in enumerate(line):
+                self._cell(x, y, cell)
+        turn: dict[str, Any] = {"rotation": 35, "ha": "left", "rotation_mode": "anchor"} if turned else {}
+        self.ax.grid(False)
+        self.ax.set_xlim(-0.5, len(columns) - 0.5)
+        self.ax.set_ylim(len(rows) - 0.45, -0.5)
+        self.ax.set_xticks(range(len(columns)), columns, **turn)
+        self.ax.set_yticks(range(len(rows)), rows)
+        self.ax.xaxis.tick_top()
+        self.ax.tick_params(axis="both", length=0, labelsize=9, colors=self.theme.ink)
+        self.ax.spines["bottom"].set_visible(False)
+        characters = int(15 * self.ax.figure.get_size_inches()[0])
+        self.ax.set_xlabel(textwrap.fill(caption, characters), fontsize=SMALL, color=self.theme.muted, labelpad=8)
+
+    def _cell(self, x: int, y: int, cell: Cell) -> None:
+        from matplotlib.patches import Rectangle
+
+        shade = cell.shade or 0.0
+        box: dict[str, Any] = {"facecolor": _blend(shade), "edgecolor": "white", "linewidth": 1.5}
+        if cell.hatched:
+            box |= {"facecolor": "white", "edgecolor": self.theme.grid, "hatch": "////"}
+        if cell.hatched or cell.shade is not None:
+            self.ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **box))
+        light = self.theme.muted if cell.shade is None else self.theme.ink
+        center: dict[str, Any] = {"ha": "center", "va": "center", "color": "white" if abs(shade) >= DARK else light}
+        self.ax.text(x, y - (0.13 if cell.beneath else 0), cell.text, fontsize=10, **center)
+        self.ax.text(x, y + 0.25, cell.beneath, fontsize=5 if "\n" in cell.beneath else 6.5, **center)
+
+    def legend(self) -> None:
+        """Draw a frameless legend above the axes with as many columns as fit the width."""
+        names = self.ax.get_legend_handles_labels()[1]
+        if names:
+            characters = self.ax.figure.get_size_inches()[0] * self.ax.get_position().width * 17
+            columns = max(1, min(len(names), int(characters / (max(map(len, names)) + 6))))
+            self.ax.legend(
+                title=self.heading,
+                title_fontproperties={"size": SMALL},
+                alignment="left",
+                loc="lower left",
+                bbox_to_anchor=(-0.02, 1.0),
+                ncols=columns,
+                frameon=False,
+                fontsize=SMALL,
+                labelcolor=self.theme.ink,
+                handlelength=1.4,
+                columnspacing=1.4,
+                borderaxespad=0.2,
+            )
+
+
+def _blend(shade: float) -> tuple[float, ...]:
+    """Colour of a shade: from pale to the first colour, or below 0 to the second."""
+    from matplotlib.colors import to_rgb
+
+    full = PAPER.color(0 if shade > 0 else 1)
+    return tuple(pale + abs(shade) * (end - pale) for pale, end in zip(to_rgb(PALE), to_rgb(full), strict=True))
+
+
+Size = tuple[float, float]  # width and height in inches
+Draw = Callable[..., None]  # gets a chart for each of the axes
+
+
+def figure(
+    theme: Theme, size: Size, draw: Draw, layout: Sequence[Sequence[int | None]] = ((0,),), **grid: Any
+) -> Figure:
+    """Make a figure and draw its charts.
+
+    Args:
+        theme: the colours.
+        size: width and height in inches.
+        draw: gets a chart for each number in `layout`.
+        layout: rows of numbers of the charts; a chart may cover several places, None is empty.
+        grid: options of matplotlib's `subplot_mosaic`, as `sharex` and `width_ratios`.
+    """
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=size, layout="constrained")
+    axes = drawing.subplot_mosaic([list(row) for row in layout], empty_sentinel=None, **grid)
+    charts = [Chart(ax, theme) for _, ax in sorted(axes.items())]
+    draw(*charts)
+    for chart in charts:
+        chart.legend()
+    return drawing
+
+
+def save_png(path: Path | str, title: str, size: Size, draw: Draw, **options: Any) -> None:
+    """Write a figure with its title as PNG, atomically.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    drawing = figure(PAPER, size, draw, **options)
+    if title:
+        text = label(title, int(9 * size[0]))
+        drawing.suptitle(text, x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold")
+    replace_bytes(Path(path), png(drawing))
+
+
+def png(drawing: Figure) -> bytes:
+    """Return the figure as PNG at 160 dpi."""
+    buffer = io.BytesIO()
+    drawing.savefig(buffer, format="png", dpi=160, facecolor="white")
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of a page.
+
+    Attributes:
+        title: heading.
+        note: one line on how to read it.
+        size: width and height in inches.
+        draw: draws it on a chart.
+    """
 
     title: str
     note: str
-    svg: str
+    size: Size
+    draw: Draw
+
+    def svg(self, salt: str) -> Markup:
+        """Return the figure as an `<svg>` element.
+
+        Text stays text, colours are CSS variables, and ids contain `salt`.
+        """
+        import matplotlib
+        from markupsafe import Markup, escape
+
+        buffer = io.StringIO()
+        options: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": salt, "svg.id": salt}
+        with matplotlib.rc_context(options):
+            drawing = figure(PAGE, self.size, self.draw)
+            drawing.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        text = buffer.getvalue()
+        text = text[text.index("<svg") :]
+        for color, variable in VARIABLES.items():
+            text = text.replace(color, f"var({variable})")
+        # Groups are numbered from 1 in every drawing; nothing refers to them, and a page holds many drawings.
+        text = re.sub(r'<g id="[^"]*"', "<g", text)
+        text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
+        return Markup(text.replace("<svg", f'<svg role="img" aria-label="{escape(self.title)}" class="chart"', 1))
 
 
-def moving_mean(values: Sequence[float], window: int) -> NDArray[np.float64]:
+def smoothed(values: Numbers) -> NDArray[np.float64]:
+    """Moving mean over a tenth of the values."""
+    return moving_mean(values, window_of(len(values)))
+
+
+def moving_mean(values: Numbers, window: int) -> NDArray[np.float64]:
     """Mean of the last `window` values, of fewer at the start. Shape (len(values),).
 
     >>> moving_mean([2.0, 4.0, 9.0], 2).tolist()
@@ -56,249 +347,3 @@ def moving_mean(values: Sequence[float], window: int) -> NDArray[np.float64]:
 def window_of(length: int) -> int:
     """A tenth of the run, between 1 and 20 steps."""
     return min(20, max(1, length // 10))
-
-
-def draw_reward(ax: Axes, run: RunFolder, theme: Theme, max_reward: float | None = None) -> None:
-    """Draw the training reward (points, moving mean) and the evaluations with 95 % intervals."""
-    steps, values = run.series("reward/mean")
-    window = window_of(len(values))
-    if values:
-        ax.plot(steps, values, "o", color=theme.color(0), alpha=0.3, markersize=3, markeredgewidth=0)
-        name = f"training, mean of {window} steps" if window > 1 else "training"
-        _line(ax, steps, moving_mean(values, window), theme.color(0), name, width=2.2)
-    _draw_evaluations(ax, run, theme)
-    if max_reward is not None and (values or run.evals):
-        ax.axhline(max_reward, color=theme.muted, linewidth=1, linestyle=(0, (4, 4)))
-        ax.annotate(
-            f"most possible {max_reward:g}",
-            (1.0, max_reward),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, -4),
-            textcoords="offset points",
-            ha="right",
-            va="top",
-            fontsize=8.5,
-            color=theme.muted,
-        )
-        ax.set_ylim(top=max_reward * 1.06)
-    if ax.dataLim.y0 >= 0:
-        ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])  # room for points that lie on 0
-    dress(ax, theme)
-    legend(ax, theme)
-
-
-def _draw_evaluations(ax: Axes, run: RunFolder, theme: Theme) -> None:
-    points = [evaluation for line in run.evals if (evaluation := point(line)) is not None]
-    if not points:
-        return
-    below = [0.0 if evaluation.low is None else evaluation.mean - evaluation.low for evaluation in points]
-    above = [0.0 if evaluation.high is None else evaluation.high - evaluation.mean for evaluation in points]
-    steps, means = [evaluation.step for evaluation in points], [evaluation.mean for evaluation in points]
-    ax.errorbar(
-        steps,
-        means,
-        yerr=np.maximum([below, above], 0),
-        fmt="o:",
-        color=theme.color(1),
-        markersize=6,
-        linewidth=1.2,
-        elinewidth=2,
-        capsize=4,
-        label="evaluation, 95 % interval",
-        zorder=5,
-        clip_on=False,
-    )
-
-
-def draw_lines(ax: Axes, run: RunFolder, theme: Theme, names: Mapping[str, str]) -> None:
-    """Draw the moving mean of several train keys; `names` maps key -> name in the legend."""
-    for index, (key, name) in enumerate(names.items()):
-        steps, values = run.series(key)
-        if values:
-            _line(ax, steps, moving_mean(values, window_of(len(values))), theme.color(index), label(name))
-    dress(ax, theme)
-    if ax.dataLim.y0 >= 0:
-        ax.set_ylim(bottom=0)
-    if len(names) > 1:
-        legend(ax, theme)
-
-
-def draw_time(ax: Axes, run: RunFolder, theme: Theme) -> None:
-    """Draw the seconds of a step, stacked by stage; an unrecorded stage counts as 0."""
-    keys = [key for key in run.keys("time/") if run.series(key)[1]]
-    lines = [line for line in run.train if any(number(line, key) is not None for key in keys)]
-    steps = [int(line["step"]) for line in lines]
-    parts = [moving_mean([number(line, key) or 0.0 for line in lines], window_of(len(lines))) for key in keys]
-    names = [label(key.removeprefix("time/").removesuffix("_s")) for key in keys]
-    if len(steps) > 1:
-        ax.stackplot(steps, *parts, labels=names, colors=[theme.color(i) for i in range(len(keys))], alpha=0.75)
-    else:
-        ax.bar(
-            names, [float(seconds[0]) for seconds in parts], color=[theme.color(i) for i in range(len(keys))], width=0.5
-        )
-    dress(ax, theme, "step" if len(steps) > 1 else "")
-    if len(steps) <= 1:
-        ax.set_xticks(range(len(names)), names)
-    legend(ax, theme)
-
-
-def draw_shares(ax: Axes, run: RunFolder, theme: Theme, names: Mapping[str, str]) -> None:
-    """Draw metrics that are shares of a whole as a stacked area; `names` maps label -> metric."""
-    keys = [f"metric/{name}" for name in names.values()]
-    lines = [line for line in run.train if all(number(line, key) is not None for key in keys)]
-    steps, window = [int(line["step"]) for line in lines], window_of(len(lines))
-    parts = [moving_mean([number(line, key) or 0.0 for line in lines], window) for key in keys]
-    ax.stackplot(steps, *parts, labels=list(names), colors=[theme.color(i) for i in range(len(keys))], alpha=0.75)
-    dress(ax, theme)
-    ax.set_ylim(0, 1)
-    legend(ax, theme)
-
-
-def draw_comparison(ax: Axes, runs: Sequence[RunFolder], names: Sequence[str], theme: Theme) -> None:
-    """Draw the moving mean of several runs' training reward."""
-    for index, (run, name) in enumerate(zip(runs, names, strict=True)):
-        steps, values = run.series("reward/mean")
-        if values:
-            ax.plot(steps, values, "o", color=theme.color(index), alpha=0.18, markersize=2.5, markeredgewidth=0)
-            _line(ax, steps, moving_mean(values, window_of(len(values))), theme.color(index), label(name), width=2.2)
-    dress(ax, theme)
-    legend(ax, theme)
-
-
-def _line(
-    ax: Axes, steps: Sequence[int], values: NDArray[np.float64], color: str, name: str, width: float = 1.8
-) -> None:
-    marker = "o" if len(values) < 3 else ""
-    ax.plot(steps, values, color=color, linewidth=width, marker=marker, markersize=5, label=name)
-
-
-def main_panel(run: RunFolder, max_reward: float | None) -> str:
-    """The reward curve as wide as the page."""
-    drawing = figure(10, 3.6)
-    draw_reward(drawing.add_subplot(), run, PAGE, max_reward)
-    return svg(drawing, "reward", "Reward over training steps")
-
-
-def share_panels(run: RunFolder) -> list[Panel]:
-    """Panels of the recorded shares that the run's environment declares for drawing."""
-    drawn: list[Panel] = []
-    for title, names in _shares(run).items():
-        drawing = figure(4.9, 2.6)
-        draw_shares(drawing.add_subplot(), run, PAGE, names)
-        drawn.append(Panel(title, "", svg(drawing, f"shares{len(drawn)}", "Shares over training steps")))
-    return drawn
-
-
-def _shares(run: RunFolder) -> dict[str, Mapping[str, str]]:
-    try:
-        share_groups = spec(run.config.env.id).shares if run.config else {}
-    except ConfigError:  # an environment of the user's that is not registered here
-        return {}
-    return {
-        title: names
-        for title, names in share_groups.items()
-        if all(run.series(f"metric/{n}")[1] for n in names.values())
-    }
-
-
-def measured(run: RunFolder) -> list[Panel]:
-    """Panels of the metrics that are not rewards and not 0 throughout."""
-    drawn: list[Panel] = []
-    for key, name in _names(run, "metric/").items():
-        if any(run.series(key)[1]):
-            drawing = figure(4.9, 2.3)
-            draw_lines(drawing.add_subplot(), run, PAGE, {key: name})
-            title = _heading(label(name))
-            drawn.append(Panel(title, "", svg(drawing, f"measured{len(drawn)}", "A measurement over training steps")))
-    return drawn
-
-
-def panels(run: RunFolder) -> list[Panel]:
-    """Smaller panels in the order of the page; those without data are left out."""
-    agents = run.agents
-    wanted = [
-        ("Reward components", "The named parts whose sum is the reward.", _names(run, "component/")),
-        ("Tokens per completion", "Mean length of an answer, by agent.", _of(agents, "tokens")),
-        ("Loss", "Policy loss, by agent. It need not fall for the reward to rise.", _of(agents, "loss")),
-        ("Gradient norm", "Before clipping, by agent.", _of(agents, "grad_norm")),
-        ("KL to the start", "How far a policy has moved from its first weights.", _of(agents, "kl")),
-        ("TD loss", "Of the mixed values.", {"mixer/td_loss": "loss"}),
-        (
-            "Values of the team",
-            "Mean Q of the joint actions replayed, and how far the target's value of them is.",
-            {"mixer/q_tot": "Q", "mixer/target_gap": "distance of the target"},
-        ),
-        ("Exploration", "Chance of a random action.", {"mixer/epsilon": "epsilon"}),
-        ("Learning rate", "After warm-up and schedule.", _of(agents, "lr")),
-        ("Tokens per second", "Sampled tokens over the time of a step.", {"tokens_per_s": "tokens/s"}),
-        (
-            "Groups without a signal",
-            "Share of groups whose answers all have the same reward.",
-            {"groups/zero_advantage": "share"},
-        ),
-    ]
-    drawn: list[Panel] = []
-    for title, note, names in wanted:
-        series = {key: name for key, name in names.items() if any(run.series(key)[1])}
-        if title == "Learning rate" and all(len(set(run.series(key)[1])) == 1 for key in series):
-            continue
-        if series:
-            drawing = figure(4.9, 2.6)
-            draw_lines(drawing.add_subplot(), run, PAGE, series)
-            drawn.append(Panel(label(title), note, svg(drawing, f"panel{len(drawn)}", "A curve over training steps")))
-    if any(run.series(key)[1] for key in run.keys("time/")):
-        drawing = figure(4.9, 2.6)
-        draw_time(drawing.add_subplot(), run, PAGE)
-        drawn.append(
-            Panel("Seconds per step", "What a step's time went into.", svg(drawing, "time", "Seconds per step"))
-        )
-    return drawn
-
-
-def _names(run: RunFolder, prefix: str) -> dict[str, str]:
-    return {key: key.removeprefix(prefix) for key in run.keys(prefix)}
-
-
-def _heading(name: str) -> str:
-    words = name.replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
-
-
-def _of(agents: Sequence[str], what: str) -> dict[str, str]:
-    return {f"{agent}/{what}": agent for agent in agents}
-
-
-def write_png(run: RunFolder, path: str, max_reward: float | None, title: str) -> None:
-    """Write the reward curve as PNG, next to the declared shares or else the components.
-
-    An environment declares its shares.
-    """
-    share_groups, components = _shares(run), _names(run, "component/")
-    drawing = figure(11 if components or share_groups else 8, 4.2)
-    entitle(drawing, label(title, 100 if components else 70))
-    wide = components or share_groups
-    axes = drawing.subplots(1, 2, width_ratios=(3, 2)) if wide else [drawing.add_subplot()]
-    draw_reward(axes[0], run, PAPER, max_reward)
-    axes[0].set_ylabel("reward", color=PAPER.muted, fontsize=8.5)
-    if share_groups:
-        grid = axes[1].get_subplotspec().subgridspec(len(share_groups), 1)
-        axes[1].remove()
-        for ax, (title, names) in zip(
-            grid.subplots(sharex=True, squeeze=False)[:, 0], share_groups.items(), strict=True
-        ):
-            draw_shares(ax, run, PAPER, names)
-            ax.set_title(label(title), fontsize=8.5, color=PAPER.muted, loc="left")
-            ax.set_xlabel("")
-    elif components:
-        draw_lines(axes[1], run, PAPER, components)
-        axes[1].set_ylabel("reward by component", color=PAPER.muted, fontsize=8.5)
-    save_png(drawing, path)
-
-
-def write_comparison_png(runs: Sequence[RunFolder], names: Sequence[str], path: str) -> None:
-    """Write several runs' reward curves on one pair of axes as PNG."""
-    drawing = figure(9, 4.2)
-    ax = drawing.add_subplot()
-    draw_comparison(ax, runs, names, PAPER)
-    ax.set_ylabel("reward", color=PAPER.muted, fontsize=8.5)
-    save_png(drawing, path)

@@ -1,4 +1,4 @@
-"""Shared parts of static pages: templates, panels of figures, hashes of scripts.
+"""Shared parts of static pages: templates and hashes of scripts.
 
 Templates escape their values and have the style of reports.
 """
@@ -9,23 +9,14 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from palaver.benchmarks.reports import plot_style as theme
-from palaver.benchmarks.reports.charts import Panel
 from palaver.text import one_line
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from palaver.benchmarks.reports.plot_style import Theme
-
 HERE = Path(__file__).resolve().parent
-Draw = Callable[["Axes", "Theme"], None]
-Drawing = tuple[str, str, tuple[float, float], Draw]  # title, how to read it, size in inches, what draws it
 
 
 def render(
@@ -45,28 +36,6 @@ def render(
     environment.filters |= {"line": one_line, **(filters or {})}
     style = Markup((HERE / "report.css").read_text(encoding="utf-8"))
     return environment.get_template(template).render(style=style, **values)
-
-
-def panels(drawings: Mapping[str, Drawing]) -> list[Panel]:
-    """Render the drawings, by file stem, as panels of a page."""
-    rendered = []
-    for stem, (title, note, size, draw) in drawings.items():
-        drawing = theme.figure(*size)
-        draw(drawing.add_subplot(), theme.PAGE)
-        rendered.append(Panel(title, note, Markup(theme.svg(drawing, stem, title))))
-    return rendered
-
-
-def save_png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> None:
-    """Write one drawing with its title as PNG.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    drawing = theme.figure(*size)
-    theme.entitle(drawing, title)
-    draw(drawing.add_subplot(), theme.PAPER)
-    theme.save_png(drawing, str(path))
 
 
 def content_hash(text: str) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 from palaver.benchmarks.comparison import table as compare_table
 from palaver.benchmarks.comparison.finished_runs import Trial, find
 from palaver.benchmarks.comparison.groups import Comparison, RunGroup, compare, value_of
-from palaver.benchmarks.reports.summary import interval
 from palaver.core import CheckpointError
 from palaver.markdown import markdown_table
 from palaver.text import one_line
@@ -102,7 +101,8 @@ def again(reported: Comparison, fresh: Comparison | None) -> str:
         if rerun := others.get(group.name):
             same = _inside(group, rerun)
             inside, known = inside + same, known + 1
-            lines.append([group.name, _improvement(group), _improvement(rerun), "inside" if same else "outside"])
+            changes = [compare_table.change_text(runs.improvement) for runs in (group, rerun)]
+            lines.append([group.name, *changes, "inside" if same else "outside"])
     head = ["algorithm", "reported improvement", "fresh improvement", "fresh mean in the reported interval"]
     return f"{markdown_table(head, lines)}\n\n{inside} of {known} reproduce."
 
@@ -114,11 +114,6 @@ def _inside(reported: RunGroup, fresh: RunGroup) -> bool:
         and improvement.high is not None
         and improvement.low <= fresh.improvement.mean <= improvement.high
     )
-
-
-def _improvement(group: RunGroup) -> str:
-    improvement = group.improvement
-    return f"{improvement.mean:+.2f} {interval(improvement.low, improvement.high, 2)}"
 
 
 def _seeds(what: str, trials: Sequence[Trial]) -> str:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from palaver.core import PalaverWarning
 from palaver.text import one_line
+from palaver.utils import tables
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -81,11 +82,10 @@ def count(n: int, noun: str) -> str:
 
 def table(*columns: str, title: str | None = None, right: Iterable[str] = ()) -> Table:
     """Empty table with the given columns; those in `right` are right-aligned."""
-    grid = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     right_aligned = set(right)
-    for column in columns:
-        grid.add_column(column, justify="right" if column in right_aligned else "left", overflow="fold")
-    return grid
+    return tables.Table(
+        title or "", head=columns, right=[n for n, c in enumerate(columns) if c in right_aligned]
+    ).rich()
 
 
 def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Table:

@@ -42,6 +42,15 @@ def test_the_order_has_no_circle():
     assert "envs" not in BELOW["agents"]
 
 
+def test_matplotlib_stays_in_the_drawing_layers():
+    """Figures are drawn by one module, worlds by `envs/minecraft`; the command line checks that it is there."""
+    using = {str(path) for path in files() if any(name.split(".")[0] == "matplotlib" for name in imports(path))}
+    assert using == {
+        "benchmarks/reports/charts.py", "envs/minecraft/canvas.py", "envs/minecraft/picture.py",
+        "palaver/cli/requirements.py",
+    }  # fmt: skip
+
+
 def test_nothing_imports_a_wing_by_its_bare_name():
     everything = [*files(), *(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py"))]
     assert [f"{path}: {name}" for path in everything for name in imports(path) if name.split(".")[0] in WINGS] == []

@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from palaver.benchmarks.reports import charts
-from palaver.benchmarks.reports.plot_style import PAPER, figure
+from palaver.benchmarks.reports.plot_style import PAPER
 from palaver.benchmarks.reports.run_folder import read
+from palaver.benchmarks.reports.run_report import curves
 
 
 def test_moving_mean_by_hand():
@@ -24,7 +25,7 @@ def test_the_window_is_a_tenth_of_the_run_within_bounds():
 
 
 def test_panels_show_what_there_is(fabricate):
-    titles = [panel.title for panel in charts.panels(read(fabricate()))]
+    titles = [drawing.title for drawing in curves.panels(read(fabricate())).values()]
     assert titles == [
         "Reward components", "Tokens per completion", "Loss", "Gradient norm", "KL to the start",
         "Tokens per second", "Seconds per step",
@@ -32,12 +33,13 @@ def test_panels_show_what_there_is(fabricate):
 
 
 def test_measurements_are_drawn_apart(fabricate):
-    assert [panel.title for panel in charts.measured(read(fabricate()))] == ["Off topic"]
+    assert [drawing.title for drawing in curves.measured(read(fabricate())).values()] == ["Off topic"]
 
 
 def test_drawings_are_xml_with_page_colours_and_no_ids_in_common(fabricate):
     run = read(fabricate())
-    drawings = [charts.main_panel(run, 3.0), *(panel.svg for panel in charts.panels(run) + charts.measured(run))]
+    named = {"reward": curves.reward(run, 3.0)} | curves.panels(run) | curves.measured(run)
+    drawings = [drawing.svg(name) for name, drawing in named.items()]
     ids: list[str] = []
     for drawing in drawings:
         ElementTree.fromstring(drawing)
@@ -53,7 +55,7 @@ def test_names_of_components_reach_the_drawing_as_text(fabricate):
     path = folder / "metrics.jsonl"
     hostile = r"component/<script>x</script>$\\frac{1}$"
     path.write_text(path.read_text(encoding="utf-8").replace("component/style", hostile), encoding="utf-8")
-    drawing = charts.panels(read(folder))[0].svg
+    drawing = curves.panels(read(folder))["panel0"].svg("panel0")
     ElementTree.fromstring(drawing)
     assert "<script" not in drawing
     assert "&lt;script&gt;" in drawing
@@ -70,8 +72,7 @@ def test_times_that_no_step_has_together_are_drawn(fabricate):
     folder = fabricate(steps=4)
     missing = {1: "time/rollout_s", 0: "time/update_s"}
     lines_of(folder, lambda line: {k: v for k, v in line.items() if k != missing[line["step"] % 2]})
-    drawing = figure(4, 3)
-    charts.draw_time(drawing.add_subplot(), read(folder), PAPER)
+    drawing = charts.figure(PAPER, (4, 3), lambda chart: curves.draw_time(chart, read(folder)))
     # steps 1 and 3 have 0.4 s of update alone, steps 2 and 4 have 0.7 s of rollout alone, which is stacked on top
     heights = [part.get_paths()[0].vertices[:, 1].max() for part in drawing.axes[0].collections]
     assert heights == [pytest.approx(0.4), pytest.approx(0.7)]
@@ -79,8 +80,8 @@ def test_times_that_no_step_has_together_are_drawn(fabricate):
 
 def test_a_title_of_a_hundred_characters_stands_whole_on_the_picture(fabricate, tmp_path, monkeypatch):
     title, drawings = "arxiv-magrpo-with-a-longer-name-than-most-recipes-have: 0.20 → 2.20 in 120 steps", []
-    monkeypatch.setattr(charts, "save_png", lambda drawing, path: drawings.append(drawing))
-    charts.write_png(read(fabricate()), "", 3.0, title)
+    monkeypatch.setattr(charts, "png", lambda drawing: drawings.append(drawing) or b"")
+    curves.write_png(read(fabricate()), tmp_path / "curve.png", 3.0, title)
     (drawing,) = drawings
     assert drawing._suptitle.get_text() == title
     drawing.savefig(io.BytesIO())  # lays it out
@@ -99,7 +100,7 @@ def colours(path, colour):
 @pytest.mark.parametrize(("steps", "evals"), [(30, (0, 30)), (1, ()), (0, (0,)), (0, ())])
 def test_a_picture_is_made_of_any_run(fabricate, tmp_path, steps, evals):
     path = tmp_path / "curve.png"
-    charts.write_png(read(fabricate(steps=steps, evals=evals)), str(path), 3.0, "name with $ and \x1b")
+    curves.write_png(read(fabricate(steps=steps, evals=evals)), path, 3.0, "name with $ and \x1b")
     with Image.open(path) as picture:
         assert picture.width >= 1000
     # the first colour draws the training, the second the evaluations; components are drawn in both

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from palaver.benchmarks.comparison import charts as compare_charts
 from palaver.benchmarks.comparison.charts import COLORS, look, spread, write_png
 from palaver.benchmarks.comparison.export import export_runs
 from palaver.benchmarks.comparison.finished_runs import find
 from palaver.benchmarks.comparison.groups import compare
 from palaver.benchmarks.comparison.table import captions, columns, markdown, rows
+from palaver.benchmarks.reports import charts
 from palaver.benchmarks.reports.plot_style import PAPER
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.config.loading import parse
@@ -290,16 +290,16 @@ def in_lab(color: str, seen: list[list[float]]) -> np.ndarray:
 @pytest.mark.parametrize("kind", SEEN)
 def test_colours_are_told_apart_by_every_kind_of_colour_vision(kind):
     """A difference of 2.3 is just noticed (CIE 1976); the same colours come again dashed."""
-    colors = [in_lab(look(index, PAPER)["color"], SEEN[kind]) for index in range(COLORS)]
+    colors = [in_lab(look(index, PAPER)[0], SEEN[kind]) for index in range(COLORS)]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(colors, 2)) > 10
-    looks = {(look(index, PAPER)["color"], str(look(index, PAPER)["linestyle"])) for index in range(24)}
+    looks = {str(look(index, PAPER)) for index in range(24)}
     assert len(looks) == 24
 
 
 @pytest.mark.parametrize("time", ["wall_s", "cpu_s"])
 def test_the_figure_names_every_line_in_both_panels(run, tmp_path, monkeypatch, time):
     drawn = []
-    monkeypatch.setattr(compare_charts, "save_png", lambda drawing, path: drawn.append(drawing))
+    monkeypatch.setattr(charts, "png", lambda drawing: drawn.append(drawing) or b"")
     names = ["magrpo", "ippo", "happo", "iac", "maac", "rae", "marloo", "mappo"]
     folders = [run(f"{name}-{seed}", name, seed, 0.1 + 0.01 * n) for n, name in enumerate(names) for seed in (0, 1)]
     write_png(compared(*folders), str(tmp_path / "x.png"), time)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from dataclasses import replace
 
 import pytest
+from palaver.trainers.curriculum.records import PlayerRating
 
-from palaver.benchmarks.reports.curriculum import data, page, tables
+from palaver.benchmarks.reports.curriculum import data, figures, page, tables
 from palaver.core import CheckpointError
 from palaver.trainers.curriculum.loading import parse
 from palaver.trainers.curriculum.run import run
@@ -51,6 +54,17 @@ def test_the_untaught_are_those_that_no_ancestor_learnt_from(found):
     last = found.verdicts[-1]
     assert found.untaught(last) == []
     assert found.untaught(found.verdicts[0]) == ["veteran@1"]
+
+
+def test_labels_of_the_unrated_do_not_overlap():
+    """A label is 4 % of the axis high; three unrated teachers are above the rated one, apart."""
+    place = PlayerRating("x", "rated", 1000.0, 950.0, 1050.0, True)
+    students = [data.Member("student", "", (), {"x": replace(place, elo=0.0)}, True, True)]
+    teachers = [data.Member(name, "", (), {}, False, False) for name in "abc"]
+    placed = figures._positions([*teachers, data.Member("rated", "", (), {"x": place}, False, False), *students], "x")
+    heights = sorted(placed[name][1] for name in ("rated", "a", "b", "c"))
+    assert heights[0] == 1000
+    assert min(high - low for low, high in itertools.pairwise(heights)) > 0.05 * (heights[-1] - 0)
 
 
 def test_the_tables(found):

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from palaver.benchmarks.experiments.matrix_games.plan import Column
 from palaver.benchmarks.experiments.matrix_games.results import AlgorithmScore, Lab
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports import plot_style as theme
+from palaver.benchmarks.reports.charts import Cell, Chart, save_png
+from palaver.benchmarks.reports.plot_style import label
 from palaver.markdown import markdown_table, prose
 from palaver.utils.run_folder import replace_text
 from palaver.utils.stats.intervals import Interval
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 PICTURE, PAGE = "lab.png", "lab.html"
 HERE = Path(__file__).resolve().parent
-DARK = 0.55  # from this shade on, letters are white
 READ = (
     "Mean return of the team at the end of training, over the wordings trained on and the seeds, with its 95 % "
     "interval over seeds (Student's t). `10 of 10`: the returns of all seeds lie within 2 % of the range from random "
@@ -87,54 +83,24 @@ def write(lab: Lab, folder: Path) -> tuple[Path, Path]:
 
 
 def draw(lab: Lab, path: Path) -> None:
-    """The picture."""
-    rows, columns = len(lab.algorithms), len(lab.columns)
-    drawing = theme.figure(max(7.0, 1.7 + 0.92 * columns), 1.75 + 0.44 * (rows + 2))
-    ax = drawing.add_subplot()
-    theme.entitle(drawing, "Returns of the laboratory, shaded by share of the optimum")
-    for x, (game, column) in enumerate(lab.columns.items()):
-        _facts(ax, x, column)
-        for y, name in enumerate(lab.algorithms, start=2):
-            _cell(ax, x, y, lab.score(name, game))
-    ax.set_xlim(-0.5, columns - 0.5)
-    ax.set_ylim(rows + 1.55, -0.5)
-    ax.set_xticks(range(columns), [theme.label(game).replace("-", "-\n") for game in lab.columns])
-    ax.set_yticks(range(rows + 2), ["optimum", "at random", *map(theme.label, lab.algorithms)])
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0, labelsize=9, colors=theme.PAPER.ink)
-    for side in ax.spines.values():
-        side.set_visible(False)
-    ax.text(0, -0.02, _caption(lab), transform=ax.transAxes, va="top", ha="left", fontsize=8, color=theme.PAPER.muted)
-    theme.save_png(drawing, str(path))
+    """Write the picture."""
+    bounds = [
+        [Cell(formatted(column.optimum)) for column in lab.columns.values()],
+        [Cell(formatted(column.random)) for column in lab.columns.values()],
+    ]
+    cells = [[_cell(lab.score(name, game)) for game in lab.columns] for name in lab.algorithms]
+    rows = ["optimum", "at random", *map(label, lab.algorithms)]
+    columns = [label(game).replace("-", "-\n") for game in lab.columns]
+    size = (max(7.0, 1.7 + 0.92 * len(columns)), 1.75 + 0.44 * len(rows))
+    heatmap = partial(Chart.heatmap, rows=rows, columns=columns, cells=[*bounds, *cells], caption=_caption(lab))
+    save_png(path, "Returns of the laboratory, shaded by share of the optimum", size, heatmap)
 
 
-def _facts(ax: Axes, x: int, column: Column) -> None:
-    for y, value in enumerate((column.optimum, column.random)):
-        ax.text(x, y, formatted(value), ha="center", va="center", fontsize=9, color=theme.PAPER.muted)
-
-
-def _cell(ax: Axes, x: int, y: int, score: AlgorithmScore) -> None:
-    from matplotlib.patches import Rectangle
-
-    dark, (value, spread) = shade(score), cell(score)
-    box: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.5, "facecolor": _blend(dark)}
+def _cell(score: AlgorithmScore) -> Cell:
+    value, spread = cell(score)
     if score.mean is None:
-        box |= {"facecolor": "white", "edgecolor": theme.PAPER.grid, "hatch": "////"}
-    ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **box))
-    ink = "white" if dark >= DARK else theme.PAPER.ink
-    rise = 0.13 if spread else 0.0
-    ax.text(x, y - rise, value, ha="center", va="center", fontsize=9.5, color=ink)
-    beneath = spread.replace(", ", ",\n", 1) if score.modes else spread
-    ax.text(x, y + 0.25, beneath, ha="center", va="center", fontsize=5 if score.modes else 6.5, color=ink)
-
-
-def _blend(share: float) -> tuple[float, float, float]:
-    """Blend from nearly white to the blue of the first series, by share."""
-    from matplotlib.colors import to_rgb
-
-    pale, full = to_rgb("#f3f5f9"), to_rgb(theme.PAPER.series[0])
-    red, green, blue = (a + share * (b - a) for a, b in zip(pale, full, strict=True))
-    return red, green, blue
+        return Cell(value, hatched=True)
+    return Cell(value, spread.replace(", ", ",\n", 1) if score.modes else spread, shade(score))
 
 
 def _caption(lab: Lab) -> str:

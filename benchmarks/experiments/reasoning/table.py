@@ -9,8 +9,8 @@ from typing import Literal
 
 from palaver.benchmarks.experiments.reasoning.results import Results, TeamSeedResult
 from palaver.benchmarks.reports.summary import interval
-from palaver.markdown import markdown_table, prose
 from palaver.utils.stats.improvement import Improvement, improvement
+from palaver.utils.tables import Table
 
 How = Literal["sampled", "greedy"]
 COLUMNS = (
@@ -96,8 +96,8 @@ def share(cells: Sequence[TeamSeedResult], how: How, tasks: Sequence[str]) -> Im
 
 def markdown(results: Results) -> str:
     """The table and its caption."""
-    rows = [tuple(map(prose, cells_of(line))) for line in lines(results)]
-    return f"{markdown_table(COLUMNS, rows, ('---', *('---:' for _ in COLUMNS[1:])))}\n\n{caption(results)}"
+    rows = [cells_of(line) for line in lines(results)]
+    return f"{Table(head=COLUMNS, rows=rows, right=range(1, len(COLUMNS))).grid()}\n\n{caption(results)}"
 
 
 def cells_of(line: Line) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ from typing import Any
 
 import psutil
 from rich.console import Console
-from rich.table import Table
 
 from palaver.benchmarks.performance.pokemon.contenders import PalaverContender
 from palaver.core import ConfigError, usable_cores
 from palaver.utils.provenance import provenance
+from palaver.utils.tables import Table
 
 MEGABYTE = 2**20
 
@@ -137,13 +137,16 @@ def _sum(processes: Sequence[psutil.Process]) -> dict[str, float]:
 def _show(report: Mapping[str, Any]) -> None:
     console, plan, rows = Console(highlight=False), report["plan"], report["rows"]
     console.print(f"{plan['total']} battles of {plan['format']} in one process, {plan['battles']} at once")
-    table = Table(header_style="dim", box=None)
-    for column in ("battles", "turns/s", "Python ms/turn", "simulator ms/turn", "Python MB", "simulator MB"):
-        table.add_column(column, justify="right")
-    columns = ("battles", "turns_per_second", "python_cpu_ms", "simulator_cpu_ms", "python_mb", "simulator_mb")
-    for row in (rows[0], rows[-1]):
-        table.add_row(*(f"{row[key]:.{3 if key.endswith('ms') else 0}f}" for key in columns))
-    console.print(table)
+    columns = {
+        "battles": "battles",
+        "turns_per_second": "turns/s",
+        "python_cpu_ms": "Python ms/turn",
+        "simulator_cpu_ms": "simulator ms/turn",
+        "python_mb": "Python MB",
+        "simulator_mb": "simulator MB",
+    }
+    cells = [[f"{row[key]:.{3 if key.endswith('ms') else 0}f}" for key in columns] for row in (rows[0], rows[-1])]
+    console.print(Table(head=list(columns.values()), rows=cells, right=range(len(columns))).rich())
     ratios = report["last_to_first"]
     console.print(
         f"the last to the first: speed x{ratios['turns_per_second']:.2f}, CPU time a turn x"

@@ -18,7 +18,6 @@ from typing import Annotated, Any
 import psutil
 from pydantic import Field
 from rich.console import Console
-from rich.table import Table
 
 from palaver.benchmarks.performance.pokemon.worker import cpu_seconds
 from palaver.core import PalaverError, usable_cores
@@ -26,6 +25,7 @@ from palaver.envs.pokemon.showdown.server import Server
 from palaver.text import one_line
 from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance, version
+from palaver.utils.tables import Table
 from palaver.utils.workers import wait_or_kill
 
 OURS = "palaver"
@@ -239,11 +239,9 @@ def _show(report: Mapping[str, Any]) -> None:
         f"{plan['repeats']} x {plan['seconds']:g} s" + (f"; poke-env {report['poke_env']}" if plan["peers"] else "")
     )
     for format, contenders in report["formats"].items():
-        table = Table(title=format, title_justify="left", title_style="bold", header_style="dim", box=None)
-        table.add_column("", no_wrap=True)
-        for column in ("turns/s", "CPU ms/turn", "speed ratio", "CPU ratio"):
-            table.add_column(column, justify="right")
+        rows = []
         for name, summary in contenders.items():
             ratios = ("", "") if name == OURS else (f"{summary['ratio']:.1f}", f"{summary['cpu_ratio']:.1f}")
-            table.add_row(name, f"{summary['turns_per_second']:.0f}", f"{summary['cpu_ms_per_turn']:.2f}", *ratios)
-        console.print(table)
+            rows.append([name, f"{summary['turns_per_second']:.0f}", f"{summary['cpu_ms_per_turn']:.2f}", *ratios])
+        head = ["", "turns/s", "CPU ms/turn", "speed ratio", "CPU ratio"]
+        console.print(Table(format, head=head, rows=rows, right=range(1, len(head))).rich())

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from palaver.benchmarks.performance.training.crowd import ONE
+from palaver.utils.tables import Table
 
+COLUMNS = ("team", "trained", "held", "peak GiB", "x one", "s/step", "rollout", "update", "CPU s", "tokens")
 GIB = 1 << 30
 TITLES = {ONE: "one agent"}
 
@@ -16,17 +17,13 @@ TITLES = {ONE: "one agent"}
 def show(report: dict[str, Any], console: Console | None = None) -> None:
     """Print the measurements and their interpretation."""
     console = console or Console(highlight=False)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for column in ("team", "trained", "held", "peak GiB", "x one", "s/step", "rollout", "update", "CPU s", "tokens"):
-        table.add_column(column, justify="left" if column == "team" else "right", no_wrap=True)
-    for result in report["results"]:
-        table.add_row(*_row(result))
+    rows = [_row(result) for result in report["results"]]
     work = report["work"]
     console.print(
         f"{report['agents']} agents, {report['size']} parameters, {report['algorithm']}, {work['prompts']} prompt(s) x "
         f"G = {work['group']}, at most {work['new_tokens']} tokens, {report['device']}, {report['threads']} thread(s)"
     )
-    console.print(table)
+    console.print(Table(head=COLUMNS, rows=rows, right=range(1, len(COLUMNS))).rich())
     console.print(
         "trained, held: millions of weights with a gradient, and in all models. peak: the most memory above what was "
         "taken before the models were loaded. x one: of one agent that trains a whole model. seconds: median of "

@@ -6,27 +6,24 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from palaver.utils.tables import Table
+
+COLUMNS = ("setting", "B", "ms/prompt", "stages %", "limit %", "tokens/s", "MiB", "peer ms", "peer MiB", "faster")
 MIB = 1 << 20
 
 
 def show(report: dict[str, Any], console: Console | None = None) -> None:
     """Print the measurements and their interpretation."""
     console = console or Console(highlight=False)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    columns = ["setting", "B", "ms/prompt", "stages %", "limit %", "tokens/s", "MiB", "peer ms", "peer MiB", "faster"]
-    for column in columns:
-        table.add_column(column, justify="left" if column == "setting" else "right", no_wrap=True)
-    for result in report["results"]:
-        table.add_row(*_row(result))
+    rows = [_row(result) for result in report["results"]]
     kind = "CPU time" if report["device"] == "cpu" else "wall time"
     threads = f"{report['threads']} thread{'s' if report['threads'] > 1 else ''}"
     console.print(
         f"one training step, 2 agents, G = 4: {kind} per prompt on {report['device']}, {threads}, "
         f"median of {report['repeats']} x {report['steps']} steps"
     )
-    console.print(table)
+    console.print(Table(head=COLUMNS, rows=rows, right=range(1, len(COLUMNS))).rich())
     rates = [result["ours"]["machine"] for result in report["results"]]
     flops, moved = (max(rate[name] for rate in rates) / 1e9 for name in ("flops", "bytes"))
     console.print(

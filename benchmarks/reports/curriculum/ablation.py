@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports import plot_style as theme
-from palaver.benchmarks.reports.curriculum.figures import rating_bars
-from palaver.benchmarks.reports.curriculum.tables import matrix, rating
+from palaver.benchmarks.arena.tables import matrix
+from palaver.benchmarks.reports.charts import Chart, save_png
+from palaver.benchmarks.reports.curriculum.figures import draw_elo
+from palaver.benchmarks.reports.curriculum.tables import rating
+from palaver.benchmarks.reports.plot_style import label
 from palaver.core import ConfigError
 from palaver.trainers.curriculum.ablation import Ablation
 from palaver.utils.run_folder import replace_text
 from palaver.utils.tables import Table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PICTURE, TABLES = "ablation.png", "ablation.md"
 
@@ -51,19 +49,18 @@ def write(ablation: Ablation, folder: Path) -> list[Path]:
     paths = [folder / TABLES, folder / PICTURE]
     try:
         replace_text(paths[0], "\n".join(table.markdown() for table in report_tables(ablation)))
-        title = theme.label(f"Strength by {ablation.key}, all else and the compute equal", 90)
-        pages.save_png(paths[1], title, (8, 4), lambda ax, _: draw(ax, ablation))
+        title = f"Strength by {ablation.key}, all else and the compute equal"
+        save_png(paths[1], title, (8, 4), partial(draw, ablation=ablation))
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return paths
 
 
-def draw(ax: Axes, ablation: Ablation) -> None:
+def draw(chart: Chart, ablation: Ablation) -> None:
     """Draw Elo over the values with 95 % intervals, a line for each team set.
 
     Values that are numbers are drawn to scale.
     """
-    look = theme.PAPER
     at = _scale([variant.value for variant in ablation.variants])
     for n, table in enumerate(ablation.standings.tables):
         points = [
@@ -74,11 +71,9 @@ def draw(ax: Axes, ablation: Ablation) -> None:
         ]
         shift = 0.008 * (max(at) - min(at)) * n
         xs = [x + shift for x, _ in points]
-        rating_bars(ax, xs, [rating for _, rating in points], look.color(n), theme.label(table.teamset))
-    theme.dress(ax, look, theme.label(ablation.key))
-    ax.set_xticks(at, [theme.label(variant.value, 20) for variant in ablation.variants])
-    ax.set_ylabel("Elo", color=look.muted, fontsize=8.5)
-    theme.legend(ax, look)
+        draw_elo(chart, xs, [rating for _, rating in points], n, table.teamset)
+    chart.labels(label(ablation.key), "Elo")
+    chart.ax.set_xticks(at, [label(variant.value, 20) for variant in ablation.variants])
 
 
 def _scale(values: Sequence[str]) -> list[float]:

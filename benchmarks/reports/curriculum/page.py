@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from palaver.benchmarks.arena import heatmap as picture
 from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports.charts import Drawing, save_png
 from palaver.benchmarks.reports.curriculum import figures
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport
 from palaver.benchmarks.reports.curriculum.tables import report_tables
-from palaver.benchmarks.reports.html import Drawing
 from palaver.core import ConfigError
 from palaver.text import one_line
 from palaver.utils.run_folder import replace_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from palaver.benchmarks.reports.plot_style import Theme
 
 PAGE, TABLES = "report.html", "report.md"
 HERE = Path(__file__).resolve().parent
@@ -34,9 +28,9 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
     drawings = _drawings(report)
     try:
         paths = [report.save(folder), folder / PAGE, folder / TABLES]
-        for stem, (title, _, size, draw) in drawings.items():
+        for stem, drawing in drawings.items():
             paths.append(folder / f"{stem}.png")
-            pages.save_png(paths[-1], title, size, draw)
+            save_png(paths[-1], drawing.title, drawing.size, drawing.draw)
         if report.standings is not None:
             paths.append(folder / "matrix.png")
             picture.draw(report.standings, paths[-1])
@@ -50,33 +44,25 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
 
 
 def _drawings(report: CurriculumReport) -> dict[str, Drawing]:
-    """Map file stems to title, caption, size in inches, and drawing function."""
-    drawings: dict[str, Drawing] = {}
-    for key, name in figures.curves(report).items():
-        note = "Over the steps of all stages on one axis, a moving mean."
-        drawings[f"curve-{key}"] = (
-            name,
-            note,
-            (8, 3.2),
-            partial(_curve, report, key),
-        )
+    """Figures by the stems of their files."""
+    note = "Over the steps of all stages on one axis, a moving mean."
+    drawings = {
+        f"curve-{key}": Drawing(name, note, (8, 3.2), partial(figures.draw_curve, report=report, key=key))
+        for key, name in figures.curves(report).items()
+    }
     if report.standings is not None:
         note = "All students in one arena, with 95 % intervals; dashed lines: the opponents on the first team set."
-        drawings["ratings"] = ("Ratings", note, (8, 4), lambda ax, look: figures.draw_ratings(ax, report, look))
+        drawings["ratings"] = Drawing("Ratings", note, (8, 4), partial(figures.draw_ratings, report=report))
     if report.verdicts:
         note = "Full lines: started from. Dotted lines: taught by. The higher, the stronger; grey: not promoted."
-        drawings["family"] = ("Family", note, (8, 4), lambda ax, look: figures.draw_tree(ax, report, look))
+        drawings["family"] = Drawing("Family", note, (8, 4), partial(figures.draw_tree, report=report))
     return drawings
-
-
-def _curve(report: CurriculumReport, key: str, ax: Axes, look: Theme) -> None:
-    figures.draw_curve(ax, report, key, look)
 
 
 def _page(report: CurriculumReport, drawings: dict[str, Drawing]) -> str:
     values = {
         "report": report,
-        "panels": pages.panels(drawings),
+        "drawings": drawings,
         "tables": report_tables(report),
         "made_with": report.provenance,
         "where": _where(report),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from palaver.benchmarks.arena.tables import cell
+from palaver.benchmarks.arena import tables as arena
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
 from palaver.trainers.curriculum.state import GateCondition, PlayerRating, StageAttempt
-from palaver.trainers.matches.standings import Gap, PairTable
 from palaver.utils.tables import Table
 
 
@@ -13,9 +12,9 @@ def report_tables(report: CurriculumReport) -> list[Table]:
     """All tables that are not empty."""
     tables = [stages(report), checks(report), tree(report)]
     if report.standings is not None:
-        tables += [ratings(report, table) for table in report.standings.tables]
-        tables += [gaps(report), untaught(report)]
-        tables += [matrix(table) for table in report.standings.tables]
+        tables += [arena.ratings(report.standings, table) for table in report.standings.tables]
+        tables += [arena.gaps(report.standings), untaught(report)]
+        tables += [arena.matrix(table) for table in report.standings.tables]
     return [table for table in tables if table.rows]
 
 
@@ -104,57 +103,13 @@ def rating(entry: PlayerRating | None) -> str:
     return "–" if entry is None else f"{entry.elo:.0f} [{entry.low:.0f}, {entry.high:.0f}]"
 
 
-def ratings(report: CurriculumReport, table: PairTable) -> Table:
-    """Ratings of all players in the arena on one team set."""
-    assert report.standings is not None
-    rows = []
-    for entry in table.ratings:
-        row = table.conduct[entry.player]
-        anchor = entry.player == report.standings.anchor
-        ends = "anchor" if anchor else f"{entry.low:.0f} to {entry.high:.0f}" + ("" if entry.bounded else " *")
-        rows.append(
-            [entry.player, f"{entry.elo:.0f}", ends, f"{100 * row.score:.1f}", f"{row.games:,}", f"{row.ms:.2f}"]
-        )
-    note = f"{table.games:,} games, over-dispersion {table.dispersion:.2f}. *: nothing bounds the interval's far end."
-    return Table(f"Ratings on {table.teamset}", note, ["player", "Elo", "95 %", "score %", "games", "ms"], rows)
-
-
-def gaps(report: CurriculumReport) -> Table:
-    """Scores on the team set trained on less those on the others."""
-    assert report.standings is not None
-    first = report.standings.tables[0].teamset
-    rows = [
-        [gap.player, gap.teamset, f"{100 * gap.seen:.1f}", f"{100 * gap.other:.1f}", _gap(gap)]
-        for gap in report.standings.gaps
-    ]
-    note = "In points, with Welch's 95 % interval. Above 0 the player does worse on the other set than the field."
-    return Table("Generalisation gap", note, ["player", "other set", f"on {first}", "on the other", "gap"], rows)
-
-
-def _gap(gap: Gap) -> str:
-    ends = "" if gap.low is None or gap.high is None else f" [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
-    return f"{100 * gap.gap:+.1f}{ends}"
-
-
 def untaught(report: CurriculumReport) -> Table:
     """The last student against every opponent that taught neither it nor its ancestors."""
     assert report.standings is not None
     last = (list(report.state.promoted.values()) or list(report.verdicts))[-1]
     rows = [
-        [name, *(cell(table.cells.get((last.student, name))) for table in report.standings.tables)]
+        [name, *(arena.cell(table.cells.get((last.student, name))) for table in report.standings.tables)]
         for name in report.untaught(last)
     ]
     note = f"Scores of {last.student} with 95 % intervals and won-tied-lost, against players it has not learnt from."
     return Table(f"{last.student} against players outside of its training", note, ["opponent", *report.sets], rows)
-
-
-def matrix(table: PairTable) -> Table:
-    """Scores of all pairs of players."""
-    names = [rating.player for rating in table.ratings]
-    rows = [[one, *("" if one == two else _short(table, one, two) for two in names)] for one in names]
-    return Table(f"Scores on {table.teamset}", "Score of the row against the column, in percent.", ["", *names], rows)
-
-
-def _short(table: PairTable, one: str, two: str) -> str:
-    met = table.cells.get((one, two))
-    return "–" if met is None else f"{100 * met.score:.0f} [{100 * met.low:.0f}, {100 * met.high:.0f}]"

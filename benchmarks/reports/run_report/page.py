@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
-from palaver.benchmarks.reports import charts
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports import plot_style as theme
+from palaver.benchmarks.reports.charts import Drawing, save_png
 from palaver.benchmarks.reports.frames import frame_renderer
 from palaver.benchmarks.reports.run_folder import RunFolder, read
+from palaver.benchmarks.reports.run_report import curves
 from palaver.benchmarks.reports.run_report.samples import samples
 from palaver.benchmarks.reports.summary import (
     comparison,
@@ -48,7 +47,7 @@ def write(run: RunFolder | Path | str, n_samples: int = 4) -> Path:
     """
     run = run if isinstance(run, RunFolder) else read(run)
     viewed = viewer.write(run, choices=viewer.Choices(pictures=2 * n_samples))
-    charts.write_png(run, str(run.folder / CURVE), max_reward(run), _title(run))
+    curves.write_png(run, run.folder / CURVE, max_reward(run), _title(run))
     return _save(run.folder / REPORT, "report.html.j2", page(run, n_samples, viewed))
 
 
@@ -59,11 +58,10 @@ def compare(runs: Sequence[RunFolder], out: Path) -> Path:
     """
     names = _names([run.folder.resolve() for run in runs])
     out.mkdir(parents=True, exist_ok=True)
-    charts.write_comparison_png(runs, names, str(out / CURVES))
-    drawing = theme.figure(10, 4)
-    charts.draw_comparison(drawing.add_subplot(), runs, names, theme.PAGE)
+    draw = partial(curves.draw_comparison, runs=runs, names=names)
+    save_png(out / CURVES, "", (9, 4.2), draw)
     rows = [(name, run, score(run), status(run), wall_time(run)) for name, run in zip(names, runs, strict=True)]
-    curve = Markup(theme.svg(drawing, "comparison", "Reward of several runs"))
+    curve = Drawing("Reward of several runs", "", (10, 4), draw).svg("comparison")
     return _save(out / COMPARISON, "comparison.html.j2", {"rows": rows, "curve": curve})
 
 
@@ -87,10 +85,10 @@ def page(run: RunFolder, n_samples: int, viewed: viewer.WrittenPage) -> dict[str
         "score": score(run),
         "limit": max_return,
         "figures": key_figures(run),
-        "curve": Markup(charts.main_panel(run, max_return)) if run.train or run.evals else None,
-        "shares": [(panel.title, Markup(panel.svg)) for panel in charts.share_panels(run)],
-        "panels": [(panel.title, panel.note, Markup(panel.svg)) for panel in charts.panels(run)],
-        "measured": [(panel.title, Markup(panel.svg)) for panel in charts.measured(run)],
+        "curve": curves.reward(run, max_return).svg("reward") if run.train or run.evals else None,
+        "shares": curves.share_panels(run),
+        "panels": curves.panels(run),
+        "measured": curves.measured(run),
         "tables": comparison(run),
         "samples": samples(run, n_samples, drawing),
         "viewed": viewed,
