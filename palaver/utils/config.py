@@ -282,7 +282,7 @@ def _named(loc: Sequence[int | str], values: Any) -> list[int | str]:
     path: list[int | str] = []
     section = values
     for key in loc:
-        if not isinstance(section, Mapping | list | tuple):
+        if isinstance(section, str) or not hasattr(section, "__getitem__"):
             break  # what follows names a member of a union
         try:
             section = section[key]
