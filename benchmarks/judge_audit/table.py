@@ -18,6 +18,7 @@ from palaver.benchmarks.judge_audit.measures import length_slope
 from palaver.scoring import Cost, Preference, Score
 from palaver.text import one_line
 from palaver.utils.stats.effects import wilson
+from palaver.utils.stats.intervals import quantile
 
 Array = NDArray[np.float64]
 RESAMPLES = 1000
@@ -53,7 +54,7 @@ def bootstrap(
     rng = np.random.default_rng(seed)
     drawn = np.array([measure(rng.integers(0, n, n)) for _ in range(RESAMPLES)])
     drawn = drawn[np.isfinite(drawn)]
-    return (float(np.quantile(drawn, 0.025)), float(np.quantile(drawn, 0.975))) if len(drawn) else (None, None)
+    return (quantile(drawn, 0.025), quantile(drawn, 0.975)) if len(drawn) else (None, None)
 
 
 def bootstrapped(
@@ -349,5 +350,5 @@ def _latency(asked_pairs: Sequence[AskedPair]) -> list[Measure]:
     note = "one pair at a time"
     return [
         Measure("median_s", "seconds, median", float(np.median(seconds)), n=len(seconds), note=note),
-        Measure("p95_s", "seconds, 95th percentile", float(np.quantile(seconds, 0.95)), n=len(seconds), note=note),
+        Measure("p95_s", "seconds, 95th percentile", quantile(seconds, 0.95), n=len(seconds), note=note),
     ]

@@ -15,6 +15,10 @@ HOMES = {
         r"multiprocessing(\.|$)|torch\.multiprocessing|os\.fork|concurrent\.futures\.(process|ProcessPool)",
         ("palaver/utils/workers.py", "envs/code/sandbox/", "envs/pokemon/showdown/"),
     ),
+    "bootstraps and quantiles": (
+        r"scipy\.stats\.bootstrap|numpy\.(nan)?(quantile|percentile)",
+        ("palaver/utils/stats/",),
+    ),
 }
 
 
@@ -62,6 +66,11 @@ def test_what_has_a_home_is_used_there_only(idea):
         ("worker processes", "from concurrent.futures import ProcessPoolExecutor"),
         ("worker processes", "from concurrent import futures\nfutures.ProcessPoolExecutor(2)"),
         ("worker processes", "import os\nos.fork()"),
+        ("bootstraps and quantiles", "import numpy as np\nlow = np.quantile(x, 0.025)"),
+        ("bootstraps and quantiles", "import numpy\nlow = numpy.nanpercentile(x, 2.5)"),
+        ("bootstraps and quantiles", "from numpy import percentile as p"),
+        ("bootstraps and quantiles", "from scipy import stats\nstats.bootstrap((x,), f)"),
+        ("bootstraps and quantiles", "def f():\n    import scipy.stats\n    return scipy.stats.bootstrap"),
     ],
 )
 def test_a_breach_is_noticed(idea, code):
@@ -70,7 +79,13 @@ def test_a_breach_is_noticed(idea, code):
 
 @pytest.mark.parametrize(
     ("idea", "code"),
-    [("worker processes", "from concurrent.futures import ThreadPoolExecutor\nimport os\nos.path.join('a')")],
+    [
+        ("worker processes", "from concurrent.futures import ThreadPoolExecutor\nimport os\nos.path.join('a')"),
+        (
+            "bootstraps and quantiles",
+            "from palaver.utils.stats.intervals import quantile\nimport numpy as np\nnp.median(x)",
+        ),
+    ],
 )
 def test_other_uses_are_free(idea, code):
     assert used(ast.parse(code), HOMES[idea][0]) == []
