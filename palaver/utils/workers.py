@@ -29,33 +29,28 @@ WATCH_S = 1.0  # polling interval of the files of jobs
 STALLED_S = 1800.0  # silence of a training run that hangs: a step is over in minutes, its evaluation too
 
 
-def wait_or_kill(process: subprocess.Popen[Any], patience: float = 0.0) -> int | None:
+def wait_or_kill(process: subprocess.Popen[Any] | BaseProcess, patience: float = 0.0) -> int | None:
     """Wait `patience` seconds for a process to exit, then kill it; return the exit code.
 
     If it still exists `KILLED_S` seconds later, a warning is issued and None returned.
     """
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(patience)
-    process.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(KILLED_S)
-    _warn_alive(process.pid)
-    return None
-
-
-def join_or_kill(process: BaseProcess, patience: float = 0.0) -> int | None:
-    """`wait_or_kill` for a process of the module `multiprocessing`."""
-    process.join(patience)
-    if process.exitcode is None:
+    code = _wait(process, patience)
+    if code is None:
         process.kill()
-        process.join(KILLED_S)
-    if process.exitcode is None:
-        _warn_alive(process.pid)
-    return process.exitcode
+        code = _wait(process, KILLED_S)
+    if code is None:
+        message = f"the process {process.pid} was killed {KILLED_S:g} seconds ago and is still there"
+        warnings.warn(message, PalaverWarning, 2)
+    return code
 
 
-def _warn_alive(pid: int | None) -> None:
-    warnings.warn(f"the process {pid} was killed {KILLED_S:g} seconds ago and is still there", PalaverWarning, 3)
+def _wait(process: subprocess.Popen[Any] | BaseProcess, seconds: float) -> int | None:
+    if isinstance(process, BaseProcess):
+        process.join(seconds)
+        return process.exitcode
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(seconds)
+    return None
 
 
 class Closing(ABC):
@@ -242,7 +237,7 @@ class _Worker(Generic[J]):
             self.pipe.send(job)
 
     def end(self, patience: float = 0.0) -> int | None:
-        code = join_or_kill(self.process, patience)
+        code = wait_or_kill(self.process, patience)
         self.pipe.close()
         return code
 

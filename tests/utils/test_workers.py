@@ -44,11 +44,11 @@ def _work(job, send):
         time.sleep(value)
     if kind == "beat":
         for n in range(value):
-            time.sleep(0.3)
+            time.sleep(0.5)
             send(n)
     if kind == "write":
-        for _ in range(6):
-            time.sleep(0.3)
+        for _ in range(10):
+            time.sleep(0.5)
             with Path(value).open("a") as file:
                 file.write("x")
     if kind == "log":
@@ -106,12 +106,12 @@ def test_a_lost_job_can_be_submitted_once_more():
 
 def test_a_silent_job_is_killed_and_one_with_messages_or_a_growing_file_is_not(tmp_path):
     file = tmp_path / "metrics"
-    jobs = [("sleep", 600), ("beat", 6), ("write", str(file))]
-    found, _ = run(jobs, 3, 1.0, loading=60.0, files=lambda job: [file] if job[0] == "write" else [])
+    jobs = [("sleep", 600), ("beat", 10), ("write", str(file))]
+    found, _ = run(jobs, 3, 3.0, loading=120.0, files=lambda job: [file] if job[0] == "write" else [])
     (lost,) = found["sleep", 600]
     assert lost.exit_code == -signal.SIGKILL
-    assert 1.0 < lost.silent_s < 60
-    assert found["beat", 6] == [*range(6), ("beat", 6)]
+    assert 3.0 < lost.silent_s < 60
+    assert found["beat", 10] == [*range(10), ("beat", 10)]
     assert found["write", str(file)] == [("write", str(file))]
 
 
