@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +39,26 @@ def export_runs(groups: Sequence[RunGroup], folder: Path) -> list[Path]:
     }
     if len(wanted) < sum(len(group.trials) for group in groups):
         raise ConfigError("--keep: two runs have the same group and seed, and their folders would be called alike")
-    for path in wanted:
+    with exporting(*wanted):
+        for path, trial in wanted.items():
+            export_run(trial, path)
+    return list(wanted)
+
+
+@contextmanager
+def exporting(*folders: Path) -> Iterator[None]:
+    """Context in which new folders are written.
+
+    Raises:
+        ConfigError: one exists, or cannot be written.
+    """
+    for path in folders:
         if path.exists():
             raise ConfigError(f"--keep: {str(path)!r} is already there; remove it, or choose another folder")
     try:
-        for path, trial in wanted.items():
-            export_run(trial, path)
+        yield
     except OSError as error:
         raise ConfigError(f"--keep: cannot write {str(error.filename)!r}: {error.strerror}") from error
-    return list(wanted)
 
 
 def export_run(trial: Trial, path: Path) -> None:

@@ -21,7 +21,8 @@ from palaver.benchmarks.evaluation.results import Answers, Focal
 from palaver.core import ConfigError, Episode, PolicyError, ScoringError, did_you_mean
 from palaver.envs.base.env import TextEnv
 from palaver.registry import Spec
-from palaver.trainers.rollout.evaluation import answers, interval, only_scored
+from palaver.trainers.rollout.evaluation import answers, only_scored
+from palaver.utils.stats.intervals import over_tasks
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def focal(
         for task, pair in pairs.items():
             by_task[task].append(pair)
     means = np.array([np.mean(pairs, axis=0) for pairs in by_task.values()])
-    low, high = interval(means[:, 0] - means[:, 1])
+    low, high = over_tasks(means[:, 0] - means[:, 1])
     return Focal(
         seatings=tuple(seating.focal for seating in seatings),
         mean=float((means[:, 0] - means[:, 1]).mean()),

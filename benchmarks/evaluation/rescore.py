@@ -27,9 +27,10 @@ from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import spec, specs
 from palaver.trainers.rollout.episodes import again, text_env
-from palaver.trainers.rollout.evaluation import interval, summarize
+from palaver.trainers.rollout.evaluation import summarize
 from palaver.trainers.run.files import CONFIG
 from palaver.utils.provenance import provenance
+from palaver.utils.stats.intervals import over_tasks
 
 SAME = 1e-9  # returns closer than this are equal
 
@@ -158,7 +159,7 @@ def compare(before: Sequence[Episode], after: Sequence[Episode]) -> RescoreResul
     for old, new in both:
         differences[old.task].append(new.team_return() - old.team_return())
     means = np.array([float(np.mean(values)) for values in differences.values()])
-    low, high = interval(means)
+    low, high = over_tasks(means)
     return RescoreResult(
         before=old_mean.mean,
         after=new_mean.mean,

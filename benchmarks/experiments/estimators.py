@@ -41,6 +41,7 @@ from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.moving_baseline import EpisodeReturns, MovingBaseline
 from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.updater import Updater
+from palaver.utils.stats.intervals import quantile
 
 
 class Keep(torch.optim.SGD):
@@ -351,7 +352,7 @@ def table() -> str:
         estimates = [gradient for game in games(bias) for gradient in estimate(game, config, bias.shift)]
         cosines = [gradient.cosine for gradient in estimates]
         norm = np.median([gradient.ratio for gradient in estimates])
-        figures = f"{np.median(cosines):.3f}", f"{np.quantile(cosines, 0.1):.3f}", f"{norm:.2f}"
+        figures = f"{np.median(cosines):.3f}", f"{quantile(cosines, 0.1):.3f}", f"{norm:.2f}"
         rows.append([bias.label, bias.design, *figures])
     return markdown_table(["", "bias by design", "cosine: median", "10 % quantile", "norm: median"], rows)
 

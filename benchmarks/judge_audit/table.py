@@ -18,6 +18,7 @@ from palaver.benchmarks.judge_audit.measures import length_slope
 from palaver.scoring import Cost, Preference, Score
 from palaver.text import one_line
 from palaver.utils.stats.effects import wilson
+from palaver.utils.stats.intervals import quantile
 
 Array = NDArray[np.float64]
 RESAMPLES = 1000
@@ -79,7 +80,7 @@ def bootstrap(
     rng = np.random.default_rng(seed)
     drawn = np.array([measure(rng.integers(0, n, n)) for _ in range(RESAMPLES)])
     drawn = drawn[np.isfinite(drawn)]
-    return (float(np.quantile(drawn, 0.025)), float(np.quantile(drawn, 0.975))) if len(drawn) else (None, None)
+    return (quantile(drawn, 0.025), quantile(drawn, 0.975)) if len(drawn) else (None, None)
 
 
 def bootstrapped(
@@ -370,6 +371,6 @@ def _latency(asked_pairs: Sequence[AskedPair]) -> list[Measure]:
         return []
     shares = {"median_s": ("seconds, median", 0.5), "p95_s": ("seconds, 95th percentile", 0.95)}
     return [
-        Measure(key, title, float(np.quantile(seconds, part)), n=len(seconds), note="one pair at a time")
+        Measure(key, title, quantile(seconds, part), n=len(seconds), note="one pair at a time")
         for key, (title, part) in shares.items()
     ]

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from palaver.benchmarks.experiments.silence import STALLED_S, Silence
 from palaver.cli.folders import TrainJob
 from palaver.core import PalaverError
 from palaver.trainers.run.files import METRICS
-from palaver.utils.workers import wait_or_kill
+from palaver.utils.workers import STALLED_S, WATCH_S, Silence, wait_or_kill
 
-WATCH_S = 1.0  # polling interval of the run
 PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writes its report
 
 
@@ -36,7 +34,7 @@ class BackgroundRun:
             PalaverError: it failed, or was stopped after writing neither to its log nor to its metrics for
                 `STALLED_S` seconds.
         """
-        silence = Silence(self.log, self.job.folder / METRICS)
+        silence = Silence([self.log, self.job.folder / METRICS])
         while (code := self._ended()) is None:
             if silence.seconds() > STALLED_S:
                 self.stop()

@@ -16,6 +16,7 @@ from palaver.core import ConfigError
 from palaver.utils import bradley_terry
 from palaver.utils.bradley_terry import ELO, Pairs
 from palaver.utils.stats.effects import FEW, LEAST_EFFECT, LEVEL, Array, effect
+from palaver.utils.stats.intervals import percentile_ends
 
 RESAMPLES = 1000
 
@@ -103,7 +104,7 @@ def rate(
     least_effect = 1.0 if n_matches < FEW else LEAST_EFFECT
     model_deviation = bradley_terry.deviations(strengths, games, field.pairs, anchor_index)
     model_deviation = model_deviation * math.sqrt(least_effect * dispersion) * ELO
-    low, high = np.quantile(errors, [tail, 1 - tail], axis=0)
+    low, high = percentile_ends(errors, level)
     low, high = np.minimum(low, -z * model_deviation), np.maximum(high, z * model_deviation)
     deviation = np.maximum(errors.std(axis=0), model_deviation)
 

@@ -85,7 +85,7 @@ def refuse_in_use(folder: Path) -> None:
         with (folder / LOCK).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise _in_use(folder, _holder(folder)) from error
+        raise _in_use(folder, read_record(folder / LOCK)) from error
     except OSError:  # no lock, so no process holds it
         return
 
@@ -98,7 +98,7 @@ def _take(file: BinaryIO, folder: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError as error:
-            holder = _holder(folder)
+            holder = read_record(folder / LOCK)
             if holder or time.monotonic() > deadline:  # one that has just got it has not yet written its name
                 raise _in_use(folder, holder) from error
             time.sleep(0.02)
@@ -106,15 +106,6 @@ def _take(file: BinaryIO, folder: Path) -> None:
     file.truncate(0)
     with contextlib.suppress(OSError):  # on a full disk the lock holds without a name in it
         file.write(json.dumps(about).encode() + b"\n")
-
-
-def _holder(folder: Path) -> dict[str, Any]:
-    """The record that the holder wrote of itself; empty where it has not yet."""
-    try:
-        holder = json.loads((folder / LOCK).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return holder if isinstance(holder, dict) else {}
 
 
 def _in_use(folder: Path, holder: Mapping[str, Any]) -> FolderInUseError:
@@ -147,6 +138,15 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; an empty one if there is none, or it cannot be read."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 # --- writing -------------------------------------------------------------------------------------

@@ -26,11 +26,7 @@ SUSPECT = re.compile(
 WITHOUT = {
     ("agents/remote/background.py", "future.result"): "a remote call has a deadline of its own; Ctrl-C ends the wait",
     ("agents/remote/chat.py", "task.result"): "of tasks that asyncio.wait has given back as done",
-    ("trainers/matches/workers.py", "connection.wait"): "the thread of a worker that ends it with its parent",
-    (
-        "benchmarks/experiments/matrix_games/pool.py",
-        "connection.wait",
-    ): "the thread of a worker that ends it with its parent",
+    ("palaver/utils/workers.py", "connection.wait"): "the thread of a worker that ends it with its parent",
     ("envs/code/sandbox/worker.py", "os.waitpid"): "for what it has killed; its examiner kills a worker that is late",
     ("tests/trainers/test_run_processes.py", "os.waitpid"): "with WNOHANG, in a loop that has a limit",
     (

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from palaver.benchmarks.experiments.matrix_games import fresh, plan, pool, results, study, view
+from palaver.benchmarks.experiments import runner
+from palaver.benchmarks.experiments.matrix_games import fresh, plan, results, study, view
 from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult, score
 from palaver.core import CheckpointError, ConfigError
 from palaver.envs.matrix.games import BUILT_IN
@@ -198,8 +200,8 @@ def test_cory_and_ippo_differ(small, tmp_path):
 @pytest.mark.slow
 def test_a_worker_that_dies_takes_its_cell_alone(small, tmp_path):
     cells = plan.load("lab", small).cells
-    orders = [pool.TrainOrder(None, tmp_path / "0", {}), pool.TrainOrder(cells[0].config, tmp_path / "1", {}, True)]
-    outcomes = dict(pool.work(orders, 1))
+    runs = [SimpleNamespace(config=None, subfolder=Path("0")), SimpleNamespace(config=cells[0].config, subfolder="1")]
+    outcomes = [outcome for _, outcome in runner.train_all(runs, tmp_path, 1, lambda _: {}, {}, checkpoints=True)]
     assert "AttributeError" in outcomes[0].error
     assert "its process ended with 1" in outcomes[0].error
     assert outcomes[1].error == ""
@@ -215,9 +217,10 @@ class Hangs:
 
 
 def test_a_run_that_writes_nothing_is_ended(monkeypatch, tmp_path):
-    monkeypatch.setattr(pool, "STALLED_S", 1.5)
-    ((number, outcome),) = pool.work([pool.TrainOrder(Hangs(), tmp_path / "0", {})], 1)
-    assert (number, outcome.error) == (0, "it wrote nothing for 1.5 seconds and was ended")
+    monkeypatch.setattr(runner, "STALLED_S", 1.5)
+    run = SimpleNamespace(config=Hangs(), subfolder="0")
+    ((ended, outcome),) = runner.train_all([run], tmp_path, 1, lambda _: {}, {})
+    assert (ended, outcome.error) == (run, "it wrote nothing for 1.5 seconds and was ended")
     assert outcome.wall_s < 60
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from palaver.core import PalaverWarning
 from palaver.utils import workers as pools
-from palaver.utils.workers import join_or_kill, wait_or_kill
+from palaver.utils.workers import wait_or_kill
 
 ENDS, HANGS = "raise SystemExit(7)", "import time; time.sleep(600)"
 
@@ -28,7 +28,7 @@ def test_a_process_ends_by_itself_or_is_killed(code, patience, expected):
 def test_so_does_one_of_multiprocessing(seconds, patience, expected):
     process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(seconds,))
     process.start()
-    assert join_or_kill(process, patience) == expected
+    assert wait_or_kill(process, patience) == expected
 
 
 def test_one_that_the_kernel_keeps_is_left_to_it(monkeypatch):

@@ -6,14 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import stats
 
 from palaver.core import ConfigError
 from palaver.trainers.curriculum.config import Gate, Guard
 from palaver.trainers.curriculum.state import GateCondition
 from palaver.trainers.matches.results import GameResult
 from palaver.trainers.matches.standings import PairTable, Standings, scores_by_match
-from palaver.utils.stats.effects import LEVEL
+from palaver.utils.stats.intervals import student_quantile
 
 
 def passes(gate: Gate, standings: Standings, student: str, labels: Mapping[str, str]) -> list[GateCondition]:
@@ -92,5 +91,4 @@ def paired(differences: Sequence[float]) -> tuple[float, float | None]:
     count = len(values)
     if count < 2:
         return float(values.mean()), None
-    quantile = float(stats.t.ppf((1 + LEVEL) / 2, count - 1))
-    return float(values.mean()), quantile * float(values.std(ddof=1)) / math.sqrt(count)
+    return float(values.mean()), student_quantile(count - 1) * float(values.std(ddof=1)) / math.sqrt(count)

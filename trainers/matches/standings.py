@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from palaver.core import ConfigError
 from palaver.trainers.matches.results import GameResult
 from palaver.utils.ratings import PairedResults, Rating, rate
-from palaver.utils.stats.effects import LEVEL, Array, score_interval
+from palaver.utils.stats.effects import score_interval
+from palaver.utils.stats.intervals import welch
 
 DEFAULT = "default"  # what the team set is called that no option names
 MIDDLE = 1000.0  # Elo of the anchor
@@ -255,25 +254,10 @@ def _gaps(seen: Sequence[GameResult], other: Sequence[GameResult], name: str, pl
         if not len(first_scores) or not len(second_scores):
             continue
         a, b = float(first_scores.mean()), float(second_scores.mean())
-        half = welch(first_scores, second_scores)
-        low, high = (None, None) if half is None else (a - b - half, a - b + half)
+        low, high = welch(first_scores, second_scores) or (None, None)
+        low, high = (None, None) if low == high else (low, high)  # nothing varies
         gaps.append(Gap(player, name or DEFAULT, a, b, a - b, low, high))
     return gaps
-
-
-def welch(first: Array, second: Array, level: float = LEVEL) -> float | None:
-    """Half the width of the interval of a difference of two means (Welch).
-
-    B. L. Welch, The generalization of "Student's" problem when several different population variances are involved,
-    1947. None where nothing varies, or a sample has fewer than two.
-    """
-    if min(len(first), len(second)) < 2:
-        return None
-    one, two = (float(sample.var(ddof=1)) / len(sample) for sample in (first, second))
-    if one + two == 0:
-        return None
-    freedom = (one + two) ** 2 / (one**2 / (len(first) - 1) + two**2 / (len(second) - 1))
-    return float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(one + two)
 
 
 def scores_by_match(games: Sequence[GameResult], player: str) -> dict[int, float]:

@@ -1,25 +1,22 @@
 """Playing the games that are missing, in this process or in several.
 
-Every finished game is in the file at once. A worker is a fresh process (`spawn`) that loads the players for itself,
-sends each game as it ends, and before every turn which games it plays. It ends with the process that started it. One
-that has died or sends nothing for too long is killed, and a fresh one plays what it had left. A game that failed, or
-was being played when its process was lost, is played again from its beginning, alone, `TRIES` times at most; then it
-counts as failed and the others continue. Games depend on their own seeds alone, so a game played again ends as it
-would have ended.
+Every finished game is in the file at once. A worker process loads the players for itself, sends each game as it ends,
+and before every turn which games it plays. If it dies or sends nothing for too long, another one plays the rest. A game
+that failed, or was being played when its process was lost, is played again from its beginning, alone, `TRIES` times at
+most; then it counts as failed and the others continue. Games depend on their own seeds alone, so a game played again
+ends as it would have ended.
 """
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-import signal
-import threading
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing import connection
+from functools import partial
 from pathlib import Path
 
 from palaver.core import EpisodeLostError, PalaverError, PolicyError
@@ -28,10 +25,8 @@ from palaver.trainers.matches.play import failed, play
 from palaver.trainers.matches.players import load_players
 from palaver.trainers.matches.recording import Recording, recorder
 from palaver.trainers.matches.results import GameResult, Log
-from palaver.utils.workers import join_or_kill
+from palaver.utils.workers import Lost, Send, WorkerPool
 
-END_S = 10.0  # for a worker that has closed its pipe to end by itself
-Pipe = connection.Connection
 TRIES = 3  # times that a game is played at most
 BARREN = 2 * TRIES  # processes lost in a row without one game ended, after which the arena is given up
 LOADING = 4  # times the patience, for a process that loads its players
@@ -75,7 +70,7 @@ def run(
         ended = (
             _play_in_process(setting, games, recording, note)
             if jobs <= 1
-            else _Crew(setting, recording, note).play(games, jobs)
+            else _Crew(setting, recording, note, jobs).play(games)
         )
         for played in stack.enter_context(contextlib.closing(ended)):
             if log:
@@ -127,35 +122,24 @@ def _play_in_process(
                 todo.append((replace(setting, parallel=1), again))
 
 
-@dataclass
-class _Worker:
-    """A process, from its parent's side.
+@dataclass(eq=False)
+class _Share:
+    """Games for one process.
 
     Attributes:
-        pipe: on which it sends.
-        left: games that it has not ended, in order.
-        playing: those of them that it was at by its last message; none before it has loaded its players.
-        last_message_at: when it last sent something.
-        loaded: whether it has begun to play.
+        together: to be played together.
+        alone: to be played one at a time, as they have been lost with a process before.
+        left: those of them that have not ended, in order.
+        playing: those of them that were being played at the last message; none before the players are loaded.
     """
 
-    process: multiprocessing.process.BaseProcess
-    pipe: Pipe
-    left: dict[GameSpec, None]
+    together: Sequence[GameSpec]
+    alone: Sequence[GameSpec] = ()
+    left: dict[GameSpec, None] = field(init=False)
     playing: Sequence[GameSpec] = ()
-    last_message_at: float = field(default_factory=time.monotonic)
-    loaded: bool = False
 
-    def patience(self, setting: TournamentConfig) -> float:
-        """Seconds that are left to it before it counts as stalled."""
-        limit = setting.patience if self.loaded else LOADING * setting.patience
-        return self.last_message_at + limit - time.monotonic()
-
-    def end(self) -> int | None:
-        """Kill it where it lives; how it ended."""
-        code = join_or_kill(self.process)
-        self.pipe.close()
-        return code
+    def __post_init__(self) -> None:
+        self.left = dict.fromkeys([*self.together, *self.alone])
 
 
 class _Crew:
@@ -165,75 +149,43 @@ class _Crew:
         setting: of the arena.
         recording: where the battles go too.
         note: called for every process that was lost.
+        jobs: processes.
     """
 
-    def __init__(self, setting: TournamentConfig, recording: Recording | None, note: Callable[[str], None]) -> None:
-        self.setting, self.recording, self.note = setting, recording, note
-        self.workers: list[_Worker] = []
+    def __init__(
+        self, setting: TournamentConfig, recording: Recording | None, note: Callable[[str], None], jobs: int
+    ) -> None:
+        self.note, self.jobs = note, jobs
         self.tries: Counter[GameSpec] = Counter()  # processes that were lost while they played it
         self.barren = 0
+        work = partial(_play_share, setting, recording)
+        self.pool = WorkerPool[_Share](work, jobs, setting.patience, loading=LOADING * setting.patience)
 
-    def play(self, games: Sequence[GameSpec], jobs: int) -> Generator[GameResult, None, None]:
-        """In `jobs` processes; the two games of a match stay together."""
-        order = {match: n for n, match in enumerate(dict.fromkeys(game[:4] for game in games))}
-        try:
-            for job in range(jobs):
-                self.start([game for game in games if order[game[:4]] % jobs == job])
-            while self.workers:
-                wait = max(0.0, min(worker.patience(self.setting) for worker in self.workers))
-                ready = connection.wait([worker.pipe for worker in self.workers], wait)
-                for worker in list(self.workers):
-                    if worker.pipe in ready:
-                        yield from self.receive(worker)
-                    elif worker.patience(self.setting) <= 0:
-                        silent_s = time.monotonic() - worker.last_message_at
-                        yield from self.lose(worker, f"sent nothing for {silent_s:.0f} seconds and was killed")
-        finally:
-            for worker in self.workers:
-                worker.end()
-
-    def start(self, games: Sequence[GameSpec]) -> None:
-        """A process that plays these; those that have been lost with a process before one at a time."""
-        context = multiprocessing.get_context("spawn")
-        receiver, sender = context.Pipe(duplex=False)
-        together = [game for game in games if not self.tries[game]]
-        alone = [game for game in games if self.tries[game]]
-        process = context.Process(
-            target=_serve, args=(sender, self.setting, together, alone, self.recording), daemon=False
-        )
-        process.start()
-        sender.close()
-        self.workers.append(_Worker(process, receiver, dict.fromkeys([*together, *alone])))
-
-    def receive(self, worker: _Worker) -> Generator[GameResult, None, None]:
-        """Take what it sends.
+    def play(self, games: Sequence[GameSpec]) -> Generator[GameResult, None, None]:
+        """The two games of a match stay together.
 
         Raises:
-            PalaverError: what it met with.
+            PalaverError: what a process met with, or see `lose`.
         """
-        try:
-            message = worker.pipe.recv()
-        except (EOFError, OSError):
-            if worker.left:
-                yield from self.lose(worker, "ended")
-            else:
-                self.workers.remove(worker)
-                join_or_kill(worker.process, END_S)
-                worker.pipe.close()
-            return
-        worker.last_message_at, worker.loaded = time.monotonic(), True
-        if isinstance(message, EpisodeLostError):  # before a game began; the process ends by itself
-            self.note(str(message))
-        elif isinstance(message, PalaverError):
-            raise message
-        elif isinstance(message, GameResult):
-            self.barren = 0
-            worker.left.pop(message.game)
-            yield message
-        else:
-            worker.playing = message
+        order = {match: n for n, match in enumerate(dict.fromkeys(game[:4] for game in games))}
+        with self.pool:
+            for job in range(self.jobs):
+                self.pool.submit(_Share([game for game in games if order[game[:4]] % self.jobs == job]))
+            for share, message in self.pool:
+                if isinstance(message, Lost):
+                    yield from self.lose(share, message)
+                elif isinstance(message, EpisodeLostError):  # before a game began; the process ends by itself
+                    self.note(str(message))
+                elif isinstance(message, PalaverError):
+                    raise message
+                elif isinstance(message, GameResult):
+                    self.barren = 0
+                    share.left.pop(message.game)
+                    yield message
+                elif message is not None:
+                    share.playing = message
 
-    def lose(self, worker: _Worker, why: str) -> Generator[GameResult, None, None]:
+    def lose(self, share: _Share, lost: Lost) -> Generator[GameResult, None, None]:
         """Let a fresh process play the remaining games of a lost one.
 
         Games that were tried too often have failed.
@@ -241,56 +193,48 @@ class _Crew:
         Raises:
             PolicyError: several in a row have not ended a game.
         """
-        self.workers.remove(worker)
-        code = worker.end()
-        why = f"a process of the arena {why}" + (f" with {code}" if why == "ended" else "")
+        how = f"sent nothing for {lost.silent_s:.0f} seconds and was killed"
+        why = "a process of the arena " + (how if lost.silent_s else f"ended with {lost.exit_code}")
         self.barren += 1
-        for game in worker.playing:
-            if game in worker.left:
+        for game in share.playing:
+            if game in share.left:
                 self.tries[game] += 1
                 if self.tries[game] >= TRIES:
-                    del worker.left[game]
+                    del share.left[game]
                     self.barren = 0
                     yield failed(game, f"{why}, as did {TRIES - 1} others with this game")
         if self.barren >= BARREN:
             raise PolicyError(f"{why}, the last of {BARREN} that ended no game; play the rest with --resume")
-        if worker.left:
+        if share.left:
             self.note(f"{why}; its games are played again")
-            self.start(list(worker.left))
+            together = [game for game in share.left if not self.tries[game]]
+            self.pool.submit(_Share(together, [game for game in share.left if self.tries[game]]))
 
 
-def _serve(
-    pipe: Pipe,
-    setting: TournamentConfig,
-    games: Sequence[GameSpec],
-    alone: Sequence[GameSpec],
-    recording: Recording | None,
-) -> None:
-    """Main function of a worker; Ctrl-C is ignored and left to the parent.
+def _play_share(setting: TournamentConfig, recording: Recording | None, share: _Share, send: Send) -> None:
+    """Play the games of a share in a worker process.
 
     Each process computes with one thread unless set otherwise, for more than the cores slow each other down.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    pulse = _Pulse(send)
     try:
-        for played in _play_in_process(setting, games, recording, turn=_Pulse(pipe), alone=alone):
-            pipe.send(played)
+        for played in _play_in_process(setting, share.together, recording, turn=pulse, alone=share.alone):
+            send(played)
     except PalaverError as mistake:
-        pipe.send(mistake)
-    except BrokenPipeError:
-        return
+        send(mistake)
+        sys.exit()
 
 
 class _Pulse:
     """Sends the games that are being played when they change, and once a second.
 
     Args:
-        pipe: to the parent.
+        send: sends to the parent.
     """
 
-    def __init__(self, pipe: Pipe) -> None:
-        self.pipe = pipe
+    def __init__(self, send: Send) -> None:
+        self.send = send
         self.games: list[GameSpec] = []
         self.sent = 0.0
 
@@ -299,11 +243,4 @@ class _Pulse:
         now = time.monotonic()
         if list(games) != self.games or now > self.sent + 1:
             self.games, self.sent = list(games), now
-            self.pipe.send(self.games)
-
-
-def _leave_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-    os._exit(1)
+            self.send(self.games)

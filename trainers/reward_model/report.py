@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.special import expit
 
-RESAMPLES = 2000
+from palaver.utils.stats.intervals import over_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +55,7 @@ def quality(tasks: Sequence[str], margins: Sequence[float], longer: Sequence[boo
     right: dict[str, list[float]] = defaultdict(list)
     for task, value in zip(tasks, difference, strict=True):
         right[task].append(float(value > 0))
-    low, high = _interval(
-        [sum(outcomes) for outcomes in right.values()], [len(outcomes) for outcomes in right.values()]
-    )
+    low, high = over_tasks([sum(hits) for hits in right.values()], [len(hits) for hits in right.values()])
     return Quality(
         accuracy=float((difference > 0).mean()),
         low=low,
@@ -70,26 +66,3 @@ def quality(tasks: Sequence[str], margins: Sequence[float], longer: Sequence[boo
         loss=float(-np.log(np.maximum(expit(difference), np.finfo(np.float64).tiny)).mean()),
         longer=float(np.mean(longer)),
     )
-
-
-def _interval(right: Sequence[float], count: Sequence[int]) -> tuple[float, float] | tuple[None, None]:
-    """Of sum(right) / sum(count), tasks resampled."""
-    if len(count) < 2:
-        return None, None
-    if len({hits / n for hits, n in zip(right, count, strict=True)}) == 1:
-        share = sum(right) / sum(count)
-        return share, share
-
-    def share_of(hits: Any, n: Any, axis: int) -> Any:
-        return hits.sum(axis=axis) / n.sum(axis=axis)
-
-    result = stats.bootstrap(
-        (np.asarray(right, dtype=np.float64), np.asarray(count, dtype=np.float64)),
-        share_of,
-        paired=True,
-        n_resamples=RESAMPLES,
-        method="percentile",
-        rng=np.random.default_rng(0),
-        vectorized=True,
-    ).confidence_interval
-    return float(result.low), float(result.high)

@@ -8,15 +8,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from palaver.agents.base.policy import Policy
 from palaver.core import Episode, Sampling, ScoringError
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
+from palaver.utils.stats.intervals import over_tasks
 from palaver.utils.stats.pass_at_k import passes
-
-RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def summarize(episodes: Sequence[Episode]) -> Summary:
         returns[episode.task].append(episode.team_return())
     by_task = {task: float(np.mean(values)) for task, values in returns.items()}
     means = np.array(list(by_task.values()))
-    low, high = interval(means)
+    low, high = over_tasks(means)
     return Summary(
         mean=float(means.mean()),
         low=low,
@@ -116,18 +114,6 @@ def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
         )
         raise ScoringError(f"none of the {len(episodes)} episodes {where} could be scored: {reason}")
     return scored
-
-
-def interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float] | tuple[None, None]:
-    """95 % percentile bootstrap interval of the mean of `means` (one a task); None below 2."""
-    if len(means) < 2:
-        return None, None
-    if np.ptp(means) == 0:
-        return float(means.min()), float(means.max())
-    result = stats.bootstrap(
-        (means,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)
-    ).confidence_interval
-    return float(result.low), float(result.high)
 
 
 def components(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from palaver.core import FORMAT, CheckpointError, ConfigError, refuse_format
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.utils.config import dump
-from palaver.utils.run_folder import replace_text
+from palaver.utils.run_folder import read_record, replace_text
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -32,10 +32,7 @@ def refuse_no_run(folder: Path) -> None:
 
 def ended(folder: Path) -> bool:
     """Return whether the run in a folder is done; False if its status is not known."""
-    try:
-        return bool(json.loads((folder / STATUS).read_text(encoding="utf-8"))["status"] == "done")
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    return read_record(folder / STATUS).get("status") == "done"
 
 
 def begin(folder: Path, config: RunConfig) -> None:

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from palaver.benchmarks.experiments.matrix_games.plan import Column, MatrixGameRun, MatrixGamesPlan
+from palaver.benchmarks.experiments.runner import finished, results_of
 from palaver.benchmarks.reports.run_folder import number
-from palaver.core import CheckpointError, ConfigError
-from palaver.text import one_line
-from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, config_text, ended
+from palaver.trainers.run.files import LAUNCH, METRICS, ended
 from palaver.trainers.run.logging import read_metrics
-from palaver.utils.run_folder import replace_text
+from palaver.utils.run_folder import read_record, replace_text
 from palaver.utils.stats import intervals
 from palaver.utils.stats.intervals import Interval, Mode
 
@@ -167,8 +166,7 @@ def load(path: Path) -> Lab:
     Raises:
         CheckpointError: the file does not exist or has another format.
     """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+    with results_of(path, "results of a laboratory") as values:
         return Lab(
             tuple(values["table"]),
             {game: Column(**column) for game, column in values["games"].items()},
@@ -177,8 +175,6 @@ def load(path: Path) -> Lab:
             values["minutes"],
             values.get("without", {}),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{str(path)!r} holds no results of a laboratory: {one_line(error)}") from error
 
 
 def collect(
@@ -209,7 +205,7 @@ def collect(
 
 def _warm_starts(plan: MatrixGamesPlan, folder: Path) -> dict[str, str]:
     """Map the names of the runs' initial tiny models to their hashes."""
-    launches = [_json(folder / cell.subfolder / LAUNCH) for cell in plan.cells]
+    launches = [read_record(folder / cell.subfolder / LAUNCH) for cell in plan.cells]
     starts = [start for launch in launches for start in launch.get("warm_starts", {}).values()]
     return {start["model"]: start["hash"] for start in starts}
 
@@ -217,7 +213,7 @@ def _warm_starts(plan: MatrixGamesPlan, folder: Path) -> dict[str, str]:
 def read(cell: MatrixGameRun, folder: Path) -> MatrixGameResult:
     """Read the result of a cell from its folder."""
     run_folder = folder / cell.subfolder
-    outcome = _json(run_folder / OUTCOME)
+    outcome = read_record(run_folder / OUTCOME)
     error = str(outcome.get("error", ""))
     wall, cpu = (number(outcome, key) or 0.0 for key in ("wall_s", "cpu_s"))
     if error:
@@ -236,17 +232,4 @@ def settled(cell: MatrixGameRun, folder: Path) -> bool:
     Raises:
         ConfigError: it is, with another config.
     """
-    if read(cell, folder).status != "done":
-        return False
-    run_folder = folder / cell.subfolder
-    if (run_folder / CONFIG).read_text(encoding="utf-8") != config_text(cell.config):
-        raise ConfigError(f"{str(run_folder)!r} holds a run with other settings; choose another folder, or remove it")
-    return True
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
+    return read(cell, folder).status == "done" and finished(cell, folder)

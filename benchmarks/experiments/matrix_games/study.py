@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.experiments.matrix_games import pool, results
+from palaver.benchmarks.experiments.matrix_games import results
 from palaver.benchmarks.experiments.matrix_games.plan import FILE, MatrixGameRun, MatrixGamesPlan
 from palaver.benchmarks.experiments.matrix_games.results import OUTCOME, Lab, MatrixGameResult
+from palaver.benchmarks.experiments.runner import train_all
 from palaver.core import ConfigError, PalaverError, usable_cores
 from palaver.utils.run_folder import locked, replace_text
 
@@ -97,14 +98,11 @@ def run(work: PendingRuns, provenance: Mapping[str, Any], report: Report = lambd
 
 
 def _train(work: PendingRuns, provenance: Mapping[str, Any], report: Report) -> None:
-    started = time.strftime("%Y-%m-%d %H:%M:%S")
-    launch = {"recipe": str(work.folder / FILE), "overrides": [], "started": started, **provenance}
-    orders = [
-        pool.TrainOrder(cell.config, work.folder / cell.subfolder, launch, work.plan.lab.checkpoints)
-        for cell in work.todo
-    ]
-    for index, outcome in pool.work(orders, work.workers):
-        cell = work.todo[index]
+    launch = {"recipe": str(work.folder / FILE), "overrides": []}
+    checkpoints = work.plan.lab.checkpoints
+    for cell, outcome in train_all(
+        work.todo, work.folder, work.workers, lambda _: launch, provenance, checkpoints=checkpoints
+    ):
         run_folder = work.folder / cell.subfolder
         run_folder.mkdir(parents=True, exist_ok=True)
         replace_text(run_folder / OUTCOME, json.dumps(asdict(outcome)) + "\n")

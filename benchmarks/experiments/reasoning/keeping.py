@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palaver.benchmarks.comparison.export import export_run
+from palaver.benchmarks.comparison.export import export_run, exporting
 from palaver.benchmarks.comparison.finished_runs import trial
 from palaver.benchmarks.experiments.reasoning.picture import write
 from palaver.benchmarks.experiments.reasoning.results import load
 from palaver.benchmarks.reports.run_folder import read
-from palaver.core import ConfigError
 
 
 def export_runs(table: Path, folder: Path) -> Path:
@@ -19,16 +18,12 @@ def export_runs(table: Path, folder: Path) -> Path:
         CheckpointError: there is no table, or one of its runs is not finished.
         ConfigError: the folder exists, or cannot be written.
     """
-    if folder.exists():
-        raise ConfigError(f"--keep: {str(folder)!r} is already there; remove it, or choose another folder")
     results = load(table)
     runs = [trial(read(path)) for path in sorted((table / "runs").glob("*")) if path.is_dir()]
-    try:
+    with exporting(folder):
         folder.mkdir(parents=True)
         for run in runs:
             export_run(run, folder / "runs" / run.run.folder.name)
         results.save(folder)
         write(results, folder)
-    except OSError as error:
-        raise ConfigError(f"--keep: cannot write {str(error.filename)!r}: {error.strerror}") from error
     return folder

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from palaver.benchmarks.experiments.runner import results_of
 from palaver.core import CheckpointError
-from palaver.text import one_line
 from palaver.utils.run_folder import replace_text
 
 RESULTS = "results.json"
@@ -81,23 +81,13 @@ def load(folder: Path) -> Results:
         CheckpointError: the file does not exist or has another format.
     """
     path = folder / RESULTS
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+    with results_of(path, "table of teams") as values:
         cells = tuple(
             TeamSeedResult(**cell | {key: tuple(cell[key]) for key in ("sampled", "greedy")})
             for cell in values["cells"]
         )
-        lists: dict[str, Sequence[str]] = {key: values[key] for key in ("rows", "tasks")}
-        results = Results(
-            values["beside"],
-            tuple(lists["rows"]),
-            dict(values["after"]),
-            tuple(lists["tasks"]),
-            cells,
-            values["provenance"],
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{str(path)!r} holds no table of teams: {one_line(error)}") from error
+        rows, tasks = tuple(values["rows"]), tuple(values["tasks"])
+        results = Results(values["beside"], rows, dict(values["after"]), tasks, cells, values["provenance"])
     if any(len(cell.sampled) != len(results.tasks) or len(cell.greedy) != len(results.tasks) for cell in results.cells):
         raise CheckpointError(f"{str(path)!r} holds answers to more or fewer problems than it names")
     return results

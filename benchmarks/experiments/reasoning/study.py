@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,15 +15,15 @@ from typing import Any
 
 from palaver.benchmarks.comparison.tuned import refuse
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure
-from palaver.benchmarks.experiments.matrix_games import pool
 from palaver.benchmarks.experiments.reasoning.plan import ReasoningPlan, TableLine, Training, trainings
 from palaver.benchmarks.experiments.reasoning.results import RESULTS, Results, TeamSeedResult, load
+from palaver.benchmarks.experiments.runner import finished, train_all
 from palaver.benchmarks.reports.run_folder import number
-from palaver.core import ConfigError, Episode, Sampling
+from palaver.core import Episode, Sampling
 from palaver.envs.base.env import TextEnv
 from palaver.registry import make
 from palaver.trainers.config.run import EVAL_SEED
-from palaver.trainers.run.files import CONFIG, METRICS, config_text, ended
+from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics
 from palaver.utils.config import dump
 from palaver.utils.run_folder import locked
@@ -66,7 +65,7 @@ def prepare(plan: ReasoningPlan, seeds: Sequence[int], folder: Path) -> PendingT
     for training in needed:
         refuse(training.config, training.recipe, problems)
     return PendingTeams(
-        plan, tuple(seeds), folder, tuple(training for training in needed if not _settled(training, folder))
+        plan, tuple(seeds), folder, tuple(training for training in needed if not finished(training, folder))
     )
 
 
@@ -94,29 +93,16 @@ def run(
 
 def _train(work: PendingTeams, workers: int, provenance: Mapping[str, Any], report: Say) -> dict[tuple[str, int], str]:
     """Train the unfinished runs; returns (recipe, seed) -> error."""
-    started = time.strftime("%Y-%m-%d %H:%M:%S")
-    orders = [
-        pool.TrainOrder(
-            training.config,
-            work.folder / training.subfolder,
-            {
-                "recipe": training.recipe,
-                "overrides": [*work.plan.overrides, f"seed={training.seed}"],
-                "started": started,
-                **provenance,
-            },
-            checkpoints=True,
-        )
-        for training in work.todo
-    ]
+
+    def launch(training: Training) -> dict[str, Any]:
+        return {"recipe": training.recipe, "overrides": [*work.plan.overrides, f"seed={training.seed}"]}
+
     failed = {}
-    for index, outcome in pool.work(orders, workers):
-        training = work.todo[index]
-        report(
-            f"{training.recipe}, seed {training.seed}: {outcome.error or f'trained in {outcome.cpu_s:.0f} CPU seconds'}"
-        )
+    for training, outcome in train_all(work.todo, work.folder, workers, launch, provenance, checkpoints=True):
+        name = f"{training.recipe}, seed {training.seed}"
+        report(f"{name}: {outcome.error or f'trained in {outcome.cpu_s:.0f} CPU seconds'}")
         if outcome.error:
-            failed[training.recipe, training.seed] = f"{training.recipe}, seed {training.seed}: {outcome.error}"
+            failed[training.recipe, training.seed] = f"{name}: {outcome.error}"
     return failed
 
 
@@ -199,16 +185,3 @@ def _env(plan: ReasoningPlan, row: TableLine) -> TextEnv:
     env = make(plan.env, **plan.played(row))
     assert isinstance(env, TextEnv)
     return env
-
-
-def _settled(training: Training, folder: Path) -> bool:
-    """Return whether this run is finished.
-
-    Raises:
-        ConfigError: it is, with another config.
-    """
-    run_folder = folder / training.subfolder
-    done = ended(run_folder)
-    if done and (run_folder / CONFIG).read_text(encoding="utf-8") != config_text(training.config):
-        raise ConfigError(f"{str(run_folder)!r} holds a run with other settings; choose another folder, or remove it")
-    return done

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from palaver.utils.stats.intervals import student
+from palaver.utils.stats.intervals import resampled, student
 
 RESAMPLES = 4000
 
@@ -87,16 +86,7 @@ def _bootstrap(difference: NDArray[np.float64]) -> Improvement:
         grid = difference[chosen[0][..., :, None], chosen[1][..., None, :]]
         return np.asarray(grid.mean(axis=(axis - 1, axis)))
 
-    interval = stats.bootstrap(
-        drawn,
-        statistic,
-        n_resamples=RESAMPLES,
-        batch=200,
-        vectorized=True,
-        axis=-1,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
+    low, high = resampled(drawn, statistic, RESAMPLES, batch=200, vectorized=True)
     unit = " and ".join(f"{n} {name}" for name, n in over.items() if n > 1)
     unit += " of one seed" if seeds == 1 else ""
-    return Improvement(mean, float(interval.low), float(interval.high), unit)
+    return Improvement(mean, low, high, unit)

@@ -1,26 +1,32 @@
-"""Statistics of a few repeats of one run with different seeds.
+"""Intervals of means, and statistics of a few repeats of one run with different seeds.
 
-They are intervals of the mean, agreement, and two modes. The intervals are of 95 %. Student's and Welch's take the
-seeds' returns as draws from a normal distribution; the bootstrap does not, but is narrow for few seeds.
+The intervals are of 95 %. Student's and Welch's take the values as draws from a normal distribution; the percentile
+bootstrap (B. Efron, 1979) does not, but is narrow for few of them. The repeats have agreement, and two modes.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-LEVEL = 0.95
-RESAMPLES = 10_000
+from palaver.utils.stats.effects import LEVEL, Array
+
+RESAMPLES = 10_000  # of the seeds
+TASK_RESAMPLES = 2000  # of the tasks
 AGREE = 0.02  # of the range: seeds no further apart than this agree
 APART = 0.1  # of the range: modes nearer to each other than this are one
 CLEAR = 4.0  # times the spread within a mode that the gap between two exceeds
 FEWEST = 4  # seeds that can have two modes
 
 Interval = tuple[float, float]
+Values = Sequence[float] | Array
 
 
 @dataclass(frozen=True)
@@ -43,12 +49,17 @@ def student(values: Sequence[float]) -> Interval | None:
     mean, error = float(np.mean(values)), float(np.std(values, ddof=1)) / n**0.5
     if np.ptp(values) == 0:
         return mean, mean
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * error
+    half = student_quantile(n - 1) * error
     return mean - half, mean + half
 
 
+def student_quantile(degrees: float) -> float:
+    """Half the width of the interval of Student's t with so many degrees of freedom."""
+    return float(stats.t.ppf((1 + LEVEL) / 2, degrees))
+
+
 def bootstrap(values: Sequence[float]) -> Interval | None:
-    """Percentile bootstrap interval of the mean (B. Efron, 1979).
+    """Percentile bootstrap interval of the mean of seeds.
 
     It is the same on every call; None for one value.
     """
@@ -58,8 +69,65 @@ def bootstrap(values: Sequence[float]) -> Interval | None:
 @functools.lru_cache(maxsize=4096)  # the picture, the page and the table of a laboratory ask for the same cells
 def _bootstrap(values: tuple[float, ...]) -> Interval:
     drawn = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.quantile(np.array(values)[drawn].mean(axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = percentile_ends(np.array(values)[drawn].mean(axis=1))
     return float(low), float(high)
+
+
+def percentile_ends(drawn: Array, level: float = LEVEL) -> tuple[Any, Any]:
+    """Ends of the percentile interval of resampled values; of each column if there are several."""
+    tail = (1 - level) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
+    return low, high
+
+
+def quantile(values: Values, share: float) -> float:
+    """The value below which a share of the values lies, by linear interpolation."""
+    return float(np.quantile(values, share))
+
+
+def resampled(
+    samples: Sequence[NDArray[Any]], statistic: Callable[..., Any], resamples: int, **options: Any
+) -> Interval:
+    """Percentile bootstrap interval of a statistic; the same on every call.
+
+    Args:
+        samples: one or more that are resampled along their last axis; with `paired` by the same draws.
+        statistic: (samples, axis) -> value.
+        resamples: number of them.
+        options: of `scipy.stats.bootstrap`.
+    """
+    ends = stats.bootstrap(
+        samples,
+        statistic,
+        n_resamples=resamples,
+        confidence_level=LEVEL,
+        method="percentile",
+        rng=np.random.default_rng(0),
+        **options,
+    ).confidence_interval
+    return float(ends.low), float(ends.high)
+
+
+def over_tasks(totals: Values, counts: Values | None = None) -> Interval | tuple[None, None]:
+    """Percentile bootstrap interval over tasks of sum(totals) / sum(counts).
+
+    None below two tasks.
+
+    Args:
+        totals: one a task.
+        counts: likewise; None: 1 each, so that the interval is of the mean.
+    """
+    sums = np.asarray(totals, dtype=np.float64)
+    sizes = np.ones_like(sums) if counts is None else np.asarray(counts, dtype=np.float64)
+    if len(sums) < 2:
+        return None, None
+    if np.ptp(shares := sums / sizes) == 0:
+        return float(shares[0]), float(shares[0])
+    return resampled((sums, sizes), _ratio, TASK_RESAMPLES, paired=True, vectorized=True)
+
+
+def _ratio(sums: Array, sizes: Array, axis: int) -> Any:
+    return sums.sum(axis=axis) / sizes.sum(axis=axis)
 
 
 def agree(values: Sequence[float], span: float) -> bool:
@@ -101,7 +169,7 @@ def modes(values: Sequence[float], span: float) -> tuple[Mode, ...]:
     return Mode(float(high.mean()), len(high)), Mode(float(low.mean()), len(low))
 
 
-def welch(a: Sequence[float], b: Sequence[float]) -> Interval | None:
+def welch(a: Values, b: Values) -> Interval | None:
     """Interval of mean(a) - mean(b) with unequal variances (B. L. Welch, 1947).
 
     None for fewer than two of either. With v = s² / n of each, d ± t(f) √(va + vb), f = (va + vb)² / (va² / (na - 1) +
@@ -114,5 +182,5 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Interval | None:
     if variance == 0:
         return difference, difference
     degrees = variance**2 / sum(term**2 / (len(sample) - 1) for term, sample in zip(parts, (a, b), strict=True))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * variance**0.5
+    half = student_quantile(degrees) * math.sqrt(variance)
     return difference - half, difference + half
