@@ -96,7 +96,7 @@ class PolicyGradientLoop:
             **({} if batch.overlong is None else {"overlong": mean_overlong(batch, self.distributed.all_sum)}),
             **self.describe_scoring(),
             **expected_returns(
-                episodes, batch, config.algorithm.discount, estimated.kl_penalty, self.distributed.all_sum
+                episodes, batch, config.algorithm.discount, estimated.kl.penalty, self.distributed.all_sum
             ),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
@@ -112,14 +112,13 @@ class PolicyGradientLoop:
         config, a = self.config, self.config.algorithm
         every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
         tasks = batch_of_tasks(every, size, config.seed, step)
-        look_ahead = self.updater.mixer.agents if self.updater.mixer else ()
 
         def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
             return rollout(
                 self.env,
                 team,
                 [task for _, task in mine],
-                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, look_ahead),
+                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, self.updater.estimator.look_ahead),
                 sampling=self.sampling(step),
                 seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
                 workers=config.train.workers,

@@ -32,7 +32,6 @@ from palaver.trainers.config.team import refuse_team
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.episodes import text_env
-from palaver.trainers.rollout.joint_prompt import refuse_long_joint
 from palaver.trainers.rollout.opponent import load_opponent, refuse_opponent
 from palaver.trainers.rollout.team import (
     frozen_team,
@@ -196,11 +195,8 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     updater = _make_updater(config, algorithm, trained, distributed, start)
     learners = updater.learners
     rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
-    read = 0
-    if "joint" in updater.critics:
-        max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
-        body = updater.critics["joint"].body
-        read = refuse_long_joint(env, body, max_tokens, _turns(config, env), tokens=updater.by_token)
+    max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
+    read = updater.estimator.longest_input(env, max_tokens, _turns(config, env))
     announce(config, team, updater, longest, rows, console, read)
     for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
         learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)

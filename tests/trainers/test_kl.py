@@ -16,6 +16,7 @@ from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.kl import describe, penalty, token_terms
 from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.advantage_estimators import KLTerms
 from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.trainers.learning import (
@@ -209,7 +210,7 @@ def judged(study, team, settings, away: bool = True):
 def test_at_the_start_it_is_zero_in_every_place(place, source):
     study, team, settings = study_of(place, source=source)
     found = judged(study, team, settings, away=False)
-    assert max(float(each.abs().max()) for each in found.log_ratio.values()) < 1e-5
+    assert max(float(each.abs().max()) for each in found.kl.log_ratio.values()) < 1e-5
     plain = study.estimate_advantages(found.batch)
     spy = spied(study.learners[0])
     study.update(found, 1)
@@ -217,7 +218,7 @@ def test_at_the_start_it_is_zero_in_every_place(place, source):
     without.config = without.config.model_copy(update={"kl": KLConfig(coef=0.0)})
     bare = spied(without.learners[0])
     without.learners[0].config = without.config
-    without.update(replace(found, reference={}, log_ratio={}, kl_cost=None), 1)
+    without.update(replace(found, kl=KLTerms()), 1)
     assert_gradients_close(spy.steps[0], bare.steps[0])
     assert_values_close(plain.batch.returns, found.batch.returns)
 
@@ -281,7 +282,7 @@ def test_in_the_reward_each_completion_pays_the_sum_of_its_tokens():
         learner = study.learners[int(found.batch.agent[row])]
         with torch.no_grad():
             expected = float((torch.tensor(said.sample_logprobs).double() - row_log_probs(anchor(learner), said)).sum())
-        assert float(found.kl_cost[row]) == pytest.approx(0.3 * expected, abs=1e-4)
+        assert float(found.kl.penalty[row]) == pytest.approx(0.3 * expected, abs=1e-4)
     last = (found.batch.turn == 1).nonzero()[:, 0]
     paid = torch.tensor([found.batch.steps[s].team_reward for s in found.batch.member_step[last].tolist()])
     assert_values_close(found.batch.returns[last], paid.double() - found.kl_cost[last])

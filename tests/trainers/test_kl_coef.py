@@ -72,7 +72,7 @@ def fresh_team(shared=False):
 
 def apart(judged, rows) -> list[float]:
     """log pi - log pi_ref of whole completions."""
-    return [float(judged.log_ratio[row].double().sum()) for row in rows]
+    return [float(judged.kl.log_ratio[row].double().sum()) for row in rows]
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +13,12 @@ import torch
 
 from palaver.core import ConfigError
 from palaver.trainers.algorithms.qmix import QMIX
+from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
-from palaver.trainers.value_decomposition.sentences import CompletionMixer
+from palaver.trainers.update.advantage_estimators import KLTerms, MixerEstimator
 from tests.closeness import assert_values_close
 from tests.trainers.learning import episode, policy
 from tests.trainers.toys import register_toy, save_model
@@ -38,12 +40,18 @@ def lanes() -> Batch:
     )
 
 
-def judged(kind: str, times: int = 1, **mixer: Any) -> tuple[CompletionMixer, Batch, Batch]:
+def mixer_of(kind: str, config: Any) -> MixerEstimator:
+    return MixerEstimator(
+        replace(QMIX, mixer=kind), config, [SimpleNamespace(agents=("a", "b"), policy=policy())], ALONE
+    )
+
+
+def judged(kind: str, times: int = 1, **mixer: Any) -> tuple[MixerEstimator, Batch, Batch]:
     config = settings(**mixer)
-    mixing = CompletionMixer(kind, config, ("a", "b"), policy(), ALONE)
+    mixing = mixer_of(kind, config)
     filled = add_advantages(lanes(), QMIX, config.algorithm)
     for _ in range(times):
-        found = mixing.estimate_advantages(filled, None)
+        found = mixing.estimate(filled, KLTerms()).batch
     return mixing, filled, found
 
 
@@ -82,13 +90,14 @@ def test_until_the_values_are_learnt_the_plain_return_is_compared(settings):
     assert mixing.replay.transitions
     if "start" in settings:
         assert mixing.stats.updates
-        assert not torch.equal(mixing.estimate_advantages(filled, None).advantage, filled.advantage)
+        assert not torch.equal(mixing.estimate(filled, KLTerms()).batch.advantage, filled.advantage)
 
 
 def test_a_cost_is_taken_from_what_the_team_is_paid():
     mixing, filled, _ = judged("sum")
     mixing.replay.transitions.clear()
-    mixing.estimate_advantages(filled, torch.full((len(filled),), 0.25, dtype=torch.float64))
+    mixing.config = mixing.config.model_copy(update={"kl": KLConfig(place="reward")})
+    mixing.estimate(filled, KLTerms(tokens=[torch.tensor([0.25])] * len(filled), coef=torch.ones(len(filled)).double()))
     assert sorted(each.reward for each in mixing.replay.transitions) == [-0.25, 0.75, 0.75, 1.75]
 
 
@@ -98,7 +107,7 @@ def test_confidence_acts_on_the_advantage():
     for row, each in enumerate(filled.completions):
         object.__setattr__(each, "sample_logprobs", (-sure[row],))
     config = settings(start=9, confidence=0.5)
-    found = CompletionMixer("sum", config, ("a", "b"), policy(), ALONE).estimate_advantages(filled, None)
+    found = mixer_of("sum", config).estimate(filled, KLTerms()).batch
     assert not torch.allclose(found.advantage, plain.advantage)
     assert torch.equal(found.advantage.sign(), plain.advantage.sign())
 
