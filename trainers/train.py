@@ -46,12 +46,12 @@ from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
 from palaver.trainers.run.logging import check_sinks
 from palaver.trainers.run.memory import most_rows
-from palaver.trainers.run.session import RunStart, SessionResources, run_session
+from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.run_summary import announce
 from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.reference_model import refuse_own
 from palaver.trainers.update.updater import Updater
-from palaver.trainers.value_decomposition.run import refuse_legal, train_values
+from palaver.trainers.value_decomposition.legal import refuse_legal, train_values
 from palaver.utils.run_folder import locked, refuse_in_use
 
 
@@ -201,24 +201,9 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
         learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
-    def opened(given: SessionResources) -> PolicyGradientLoop:
-        return PolicyGradientLoop(
-            config,
-            env,
-            eval_env,
-            team,
-            updater,
-            distributed,
-            given.run_logger,
-            folder,
-            given.clock,
-            given.report,
-            given.interrupted,
-            pairs,
-            opponent,
-        )
-
-    return run_session(config, distributed, begun, console, opened)
+    with run_session(config, distributed, begun, console) as run:
+        PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent).run()
+    return folder
 
 
 @dataclass(frozen=True)
