@@ -24,7 +24,7 @@ from palaver.core import ConfigError, Message, PolicyError, Sampling
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import Spec
-from palaver.trainers.algorithms.base import Algorithm, chosen
+from palaver.trainers.algorithms.base import Algorithm, chosen, has_token_values
 from palaver.trainers.checks import refuse_contradictions
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.run import RunConfig
@@ -32,6 +32,7 @@ from palaver.trainers.config.team import refuse_team
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.episodes import text_env
+from palaver.trainers.rollout.joint_prompt import refuse_long_joint
 from palaver.trainers.rollout.opponent import load_opponent, refuse_opponent
 from palaver.trainers.rollout.team import (
     frozen_team,
@@ -195,8 +196,11 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     updater = _make_updater(config, algorithm, trained, distributed, start)
     learners = updater.learners
     rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
-    max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
-    read = updater.estimator.longest_input(env, max_tokens, _turns(config, env))
+    read = 0
+    if joint := updater.estimator.critics.get("joint"):
+        max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
+        by_token = has_token_values(algorithm, config.critic)
+        read = refuse_long_joint(env, joint.body, max_tokens, _turns(config, env), tokens=by_token)
     announce(config, team, updater, longest, rows, console, read)
     for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
         learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)

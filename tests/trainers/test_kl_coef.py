@@ -158,7 +158,7 @@ def test_the_weight_is_part_of_the_state():
 
 @pytest.mark.parametrize(
     ("place", "kl"),
-    [("loss", {"estimator": "k2"}), ("reward", {}), ("advantage", {}), ("advantage", {"centre": "none"})],
+    [("loss", {"estimator": "k2"}), ("reward", {}), ("advantage", {})],
 )
 def test_in_every_place_it_is_the_gradient_of_one_divergence(place, kl):
     """A uniform policy of two tokens, the reference (.8, .2), and each token said as often as the policy says it.

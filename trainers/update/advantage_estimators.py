@@ -20,7 +20,6 @@ from torch import Tensor
 
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import stable_seed
-from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.preferences import choose
 from palaver.trainers.config.run import RunConfig
@@ -33,7 +32,7 @@ from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.critic import Critic
 from palaver.trainers.update.policy_update import ExtraGradient, PolicyUpdater
 from palaver.trainers.update.sequential_weight import joint_factor
-from palaver.trainers.value_decomposition.credits import confidence_gain, counterfactual
+from palaver.trainers.value_decomposition.credits import counterfactual
 from palaver.trainers.value_decomposition.factored import FactoredValues, MixStats, Shape
 from palaver.trainers.value_decomposition.hidden import encoder
 from palaver.trainers.value_decomposition.replay import Replay, stacked
@@ -187,15 +186,6 @@ class AdvantageEstimator:
         del estimated, step
         return {}
 
-    def longest_input(self, env: TextEnv, max_tokens: Mapping[str, int], turns: int) -> int:
-        """Tokens of the longest joint conversation that a critic may have to read; 0 if none reads any.
-
-        Raises:
-            PolicyError: it does not fit the context of the critic's model.
-        """
-        del env, max_tokens, turns
-        return 0
-
     def state_dict(self) -> dict[str, Any]:
         """State that the next step depends on."""
         return {}
@@ -306,10 +296,6 @@ class MixerEstimator(AdvantageEstimator):
             assert a.normalize != "whiten"  # refused with a mixer
             advantage = self._credit(batch, decisions)
             advantage = normalize(advantage, advantage, batch.group, a.normalize, a.std, self.distributed.all_sum)
-        if self.settings.confidence:
-            nll = [-sum(c.sample_logprobs) / max(1, len(c.sample_logprobs)) for c in batch.completions]
-            nlls = torch.tensor(nll, dtype=torch.float64)
-            advantage = confidence_gain(advantage, nlls, batch.group, self.settings.confidence)
         return AdvantageBatch(replace(batch, advantage=advantage), kl, self.row_weights(batch))
 
     def update(self, estimated: AdvantageBatch, step: int) -> dict[str, Any]:

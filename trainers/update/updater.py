@@ -174,27 +174,21 @@ class Updater:
         log_ratio: dict[int, Tensor] = {}
         for ref_logps, log_ratios in self._map_learners(lambda learner: self._log_ratios(learner, batch)):
             reference, log_ratio = reference | ref_logps, log_ratio | log_ratios
-        tokens = [self._penalty(log_ratio[row]) for row in range(len(batch))]
+        ratios = [log_ratio[row] for row in range(len(batch))]
+        tokens = [kl.penalty(r, torch.zeros_like(r), torch.ones_like(r, dtype=torch.bool), config) for r in ratios]
         coef_of = {agent: learner.coef for learner in self.learners for agent in learner.agents}
         coefs = [coef_of.get(agent, 0.0) for agent in batch.agents]
         advantage: Mapping[int, Tensor] = {}
         if config.place == "advantage":
             agent_of = dict(enumerate(batch.agent.tolist()))
-            advantage = kl.token_terms(dict(enumerate(tokens)), agent_of, config, coefs, self.distributed.all_sum)
+            advantage = kl.token_terms(dict(enumerate(tokens)), agent_of, coefs, self.distributed.all_sum)
         return KLTerms(reference, log_ratio, tokens, torch.tensor(coefs, dtype=torch.float64)[batch.agent], advantage)
 
     def _log_ratios(self, learner: PolicyUpdater, batch: Batch) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
         """Row -> (T,) log-probs under the reference of this policy, and log pi - log pi_ref."""
         rows = batch.rows_of(learner.agents)
         reference, logps = learner.reference_log_probs(batch, rows), sampled(batch, rows)
-        if self.config.kl.source == "learner":
-            with learner.policy.active() as model:
-                logps = learner.log_probs(model, batch, rows)
         return reference, {row: logps[row].to(reference[row]) - reference[row] for row in rows}
-
-    def _penalty(self, k: Tensor) -> Tensor:
-        mask = torch.ones_like(k, dtype=torch.bool)
-        return kl.penalty(k[None], torch.zeros_like(k)[None], mask[None], self.config.kl)[0]
 
     def _update_reference(self, learner: PolicyUpdater, estimated: AdvantageBatch, step: int) -> dict[str, float]:
         """Advance a reference and adapt its KL coefficient; return the old coefficient and the KL."""

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import PolicyError
-from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import has_token_values
 from palaver.trainers.objectives.token_values import Ids, TokenValues, laid_out, speaker_label, token_reads
 from palaver.trainers.rollout.batch import Batch, by_step, joint_returns
@@ -23,7 +22,6 @@ from palaver.trainers.rollout.joint_prompt import (
     joint_ids,
     joint_ids_after,
     own_ids_after,
-    refuse_long_joint,
     refuse_longer,
 )
 from palaver.trainers.update.advantage_estimators import AdvantageBatch, AdvantageEstimator, KLTerms
@@ -129,16 +127,6 @@ class ValueEstimator(AdvantageEstimator):
             stats = critic.stats(samples) if critic.shared else critic.update(samples, step)
             metrics |= {f"critic/{name}/{key}": value for key, value in asdict(stats).items()}
         return metrics
-
-    def longest_input(self, env: TextEnv, max_tokens: Mapping[str, int], turns: int) -> int:
-        """Tokens of the longest joint conversation that a critic may have to read; 0 if none reads any.
-
-        Raises:
-            PolicyError: it does not fit the context of the critic's model.
-        """
-        if self.joint is None:
-            return 0
-        return refuse_long_joint(env, self.joint.body, max_tokens, turns, tokens=self.by_token)
 
     def state_dict(self) -> dict[str, Any]:
         """State of the critics."""

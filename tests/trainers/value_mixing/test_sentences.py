@@ -101,17 +101,6 @@ def test_a_cost_is_taken_from_what_the_team_is_paid():
     assert sorted(each.reward for each in mixing.replay.transitions) == [-0.25, 0.75, 0.75, 1.75]
 
 
-def test_confidence_acts_on_the_advantage():
-    _, filled, plain = judged("sum", start=9)
-    sure = [0.1 * (row + 1) for row in range(len(filled))]
-    for row, each in enumerate(filled.completions):
-        object.__setattr__(each, "sample_logprobs", (-sure[row],))
-    config = settings(start=9, confidence=0.5)
-    found = mixer_of("sum", config).estimate(filled, KLTerms()).batch
-    assert not torch.allclose(found.advantage, plain.advantage)
-    assert torch.equal(found.advantage.sign(), plain.advantage.sign())
-
-
 TIMINGS = ("wall_s", "cpu_s", "tokens_per_s", "time/")
 
 
@@ -128,7 +117,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, name):
         "env": {"id": "lengths-v0", "turns": 2}, "policy": {"model": save_model(tmp_path / "m"), "max_tokens": 8},
         "algorithm": {
             "name": name, "group_size": 2, "discount": 0.9,
-            "mixer": {"batch": 4, "start": 1, "target_every": 3, "confidence": 0.25},
+            "mixer": {"batch": 4, "start": 1, "target_every": 3},
         },
         "optim": {"lr": 1e-2}, "train": {"steps": 4, "checkpoint_every": 2}, "eval": {"n": 0}, "device": "cpu",
         "log": {"tensorboard": False, "episodes": False},
@@ -176,7 +165,7 @@ def test_branches_may_be_compared_by_their_values(tmp_path):
     ("key", "told"),
     [
         ("algorithm.mixer.embd=3", "embed"), ("algorithm.mixer.epsilon=[2,0]", "algorithm.mixer.epsilon"),
-        ("algorithm.mixer.target=firm", "hard"), ("algorithm.mixer.tau=0", "algorithm.mixer.tau"),
+        ("algorithm.mixer.actions=words", "sentences"), ("algorithm.mixer.credit=all", "algorithm.mixer.credit"),
         ("algorithm.mixer.batch=0", "algorithm.mixer.batch"), ("algorithm.mixer.lr=-1", "algorithm.mixer.lr"),
     ],
 )  # fmt: skip
