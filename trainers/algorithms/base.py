@@ -57,7 +57,7 @@ class Algorithm:
 
     @property
     def estimator(self) -> str:
-        """Kind of its advantage estimator: `pairs`, `mixer`, or that of its critic (`update/updater.py`)."""
+        """Kind of its advantage estimator: `pairs`, `mixer`, or that of its critic."""
         return "pairs" if self.pairs else "mixer" if self.mixer != "none" else self.critic
 
     @property

@@ -72,7 +72,7 @@ def defaults(name: object) -> Mapping[str, Any]:
 
 
 def without_constants(values: Any, constants: Mapping[str, Any]) -> Any:
-    """Settings of a section without those of earlier versions that are constants now, where they have that value."""
+    """Drop settings of earlier versions that are constants now, where they have that value."""
     if not isinstance(values, dict):
         return values
     return {key: value for key, value in values.items() if key not in constants or value != constants[key]}

@@ -42,8 +42,9 @@ def token_terms(
     coefs: Sequence[float],
     total: AllSum = local_sum,
 ) -> dict[int, Tensor]:
-    """coef (mean - k_t) of every token, with the mean over all n tokens of its agent, to be added to its advantage.
+    """coef (mean - k_t) of every token, to be added to its advantage.
 
+    The mean is over all n tokens of its agent.
     The terms of an agent sum to 0, so that only drift beyond its mean is penalised; the mean includes the token itself,
     which shrinks the gradient by 1 - 1/n. Computed over the whole rollout of all processes, before minibatches:
     OpenPipe ART, which this follows, does it within each packed batch, so that it depends on packing.

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -95,7 +95,9 @@ class RunStart:
 
 @contextmanager
 def run_session(config: RunConfig, distributed: Distributed, begun: RunStart, console: Console) -> Iterator[RunSession]:
-    """Open a run in its folder for the loop inside; its `status.json` is then `done`, `interrupted` or `failed`.
+    """Open a run in its folder for the loop inside.
+
+    Its `status.json` is then `done`, `interrupted` or `failed`.
 
     Args:
         config: config of the run.
@@ -109,28 +111,38 @@ def run_session(config: RunConfig, distributed: Distributed, begun: RunStart, co
         DiskError: the disk is full; a later resume continues exactly.
     """
     folder, done = begun.folder, checkpoint.step_of(begun.checkpoint) if begun.checkpoint else 0
-    with begun.hold(distributed), DiskErrorContext(f"go on with: palaver train --resume {folder}"), ExitStack() as last:
+    with begun.hold(distributed), DiskErrorContext(f"go on with: palaver train --resume {folder}"):
         # a run may have begun here while the models were loaded
         if distributed.is_main and not begun.locked and (folder / METRICS).is_file():
             raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
-        run, status = RunSession(config, distributed, folder, _clock(folder), done), "failed"
-        last.callback(run.close)
-        signals = last.enter_context(graceful_stop())
-        run.interrupted = signals.wished
+        run = RunSession(config, distributed, folder, _clock(folder), done)
         try:
-            if distributed.is_main:
-                _status(folder, "running", done)
-                run.run_logger = _open(config, begun, done)
-            with bar(config, done, console, visible=distributed.is_main) as run.report:
-                yield run
-                status = "done" if run.done == config.train.steps else "interrupted"
-        except KeyboardInterrupt:
-            status = "interrupted"
-            raise
+            with graceful_stop() as signals, _status_file(run, signals):
+                run.interrupted = signals.wished
+                if distributed.is_main:
+                    run.run_logger = _open(config, begun, done)
+                with bar(config, done, console, visible=distributed.is_main) as run.report:
+                    yield run
         finally:
-            signals.raises = False  # a third Ctrl-C must not end the note of the second
-            if distributed.is_main:
-                _last_status(folder, status, max(run.done, run.run_logger.step if run.run_logger else 0))
+            run.close()
+
+
+@contextmanager
+def _status_file(run: RunSession, signals: _Signals) -> Iterator[None]:
+    """Write `status.json`: running inside, then how the run ended."""
+    main, status = run.distributed.is_main, "failed"
+    try:
+        if main:
+            _status(run.folder, "running", run.done)
+        yield
+        status = "done" if run.done == run.config.train.steps else "interrupted"
+    except KeyboardInterrupt:
+        status = "interrupted"
+        raise
+    finally:
+        signals.raises = False  # a third Ctrl-C must not end the note of the second
+        if main:
+            _last_status(run.folder, status, max(run.done, run.run_logger.step if run.run_logger else 0))
 
 
 def _open(config: RunConfig, begun: RunStart, done: int) -> RunLogger:

@@ -195,7 +195,7 @@ class AdvantageEstimator:
 
 
 class PairEstimator(AdvantageEstimator):
-    """Estimator of the gradient weights of a loss over pairs of joint actions, in place of advantages."""
+    """Estimator of the gradient weights of a loss over pairs of joint actions."""
 
     def estimate(self, batch: Batch, kl: KLTerms) -> AdvantageBatch:
         """Fill a batch with the weights of its pairs; the KL penalty is a part of their loss."""

@@ -147,7 +147,7 @@ class Critic:
             self.norm.update(*self.distributed.all_sum(*sums))
 
     def learn(self, samples: Samples) -> None:
-        """Make one optimiser step; where the trunk is shared, of the head, and add to the trunk's gradient."""
+        """Make one optimiser step; of the head alone where the trunk is shared."""
         self.losses.append(self.backward(samples))
         self.grad_norm = self.step()
 

@@ -43,8 +43,9 @@ class EpisodeReturns:
 
 
 class MovingBaseline(AdvantageEstimator):
-    """Estimator of returns less a baseline b_i of every agent: 0 at first, then updated after each of its episodes.
+    """Estimator of returns less a moving mean b_i of every agent.
 
+    It is 0 at first, and updated after each of the agent's episodes.
     A run has one environment, so that a mean per agent is one per environment and agent.
     """
 

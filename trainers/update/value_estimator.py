@@ -1,4 +1,4 @@
-"""Advantage estimator with critics: one of each agent's conversation, or one of the joint conversation.
+"""Advantage estimator with critics, of each agent's conversation or of the joint one.
 
 After a cut that is no part of the task the return goes on with the critic's value of the state after it: Pardo et al.,
 "Time limits in reinforcement learning", arXiv 1712.00378, section 4. Axes: J joint steps, N agents, R rows, T tokens.
@@ -30,7 +30,7 @@ from palaver.trainers.update.policy_update import ExtraGradient, PolicyUpdater, 
 
 
 class ValueEstimator(AdvantageEstimator):
-    """Estimator of returns less values of critics: one for each policy, or a joint one of the team.
+    """Estimator of returns less values of critics, one for each policy or one for the team.
 
     A policy's critic reads the conversations of its agents. The joint critic reads the joint conversation: it has one
     value of each joint step, or with values of tokens those of each row, whose input ends with a speaker label.
@@ -62,7 +62,7 @@ class ValueEstimator(AdvantageEstimator):
         return AdvantageBatch(filled, kl, self.row_weights(batch), value, inputs, bootstrap, tokens)
 
     def inputs(self, batch: Batch) -> Sequence[Ids]:
-        """(R) inputs of critics before the first token of each row; (J) those of a critic of joint steps.
+        """(R) inputs of critics before the first tokens, or (J) those of a critic of joint steps.
 
         Joint steps that share a completion share the conversation before it.
 
@@ -112,7 +112,7 @@ class ValueEstimator(AdvantageEstimator):
         return Samples([estimated.inputs[index] for index in some], mean[some], known.nanmean(dim=1)[some])
 
     def trunk_update(self, estimated: AdvantageBatch, learner: PolicyUpdater) -> ExtraGradient | None:
-        """Update of this policy's critic if it shares its trunk: it adds rows' value loss to the trunk's gradient."""
+        """Update that adds rows' value loss to a shared trunk's gradient; None if none is shared."""
         critic = self.critics.get(learner.policy.name)
         if critic is None or not critic.shared:
             return None

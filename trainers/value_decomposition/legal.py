@@ -35,7 +35,12 @@ from palaver.trainers.value_decomposition.targets import epsilon
 
 @dataclass(frozen=True, slots=True)
 class LegalLoop(BaseLoop):
-    """Training loop of values; `assignment` are the agents' players, `replay` holds their transitions."""
+    """Training loop of values.
+
+    Attributes:
+        assignment: the agents' players.
+        replay: replay of their transitions.
+    """
 
     assignment: Assignment
     replay: Replay
