@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from palaver.agents.base.policy import Policy
 from palaver.core import Episode, Sampling, stable_seed
-from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
-from palaver.trainers.config.run import RunConfig
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
@@ -29,41 +26,27 @@ from palaver.trainers.rollout.opponent import against
 from palaver.trainers.rollout.overlong import mean_overlong, overlong
 from palaver.trainers.rollout.tasks import ResampledEpisodes, batch_of_tasks, resampled, sampled, spares, varies
 from palaver.trainers.run import checkpoint
-from palaver.trainers.run.clock import Clock
-from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
-from palaver.trainers.run.logging import RunLogger
-from palaver.trainers.run.steps import run_steps
+from palaver.trainers.run.loop import BaseLoop
 from palaver.trainers.update.updater import Updater
 from palaver.utils.run_folder import replace_text
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyGradientLoop:
-    """Policy-gradient training loop, with all resources of the run.
+class PolicyGradientLoop(BaseLoop):
+    """Policy-gradient training loop.
 
-    `team` are the agents' policies at the start. `report` is called after each step with the step and its metrics.
-    `pairs`, if any, replace rollouts. `opponent` are the policies of evaluations against a fixed opponent, by agent;
-    empty if there are none.
+    Attributes:
+        team: the agents' policies at the start.
+        updater: updater of the policies.
+        pairs: source of episodes in place of rollouts, if any.
+        opponent: policies of evaluations against a fixed opponent, by agent; empty if there are none.
     """
 
-    config: RunConfig
-    env: TextEnv
-    eval_env: TextEnv
     team: Mapping[str, Policy]
     updater: Updater
-    distributed: Distributed
-    run_logger: RunLogger | None
-    folder: Path
-    clock: Clock
-    report: Callable[[int, dict[str, Any]], None]
-    interrupted: Callable[[], bool]
     pairs: PairReader | None = None
     opponent: Mapping[str, Policy] = field(default_factory=dict)
-
-    def run(self, start: int) -> int:
-        """Train after step `start` until the end or an interruption; return the updates done."""
-        return run_steps(self, start)
 
     def step(self, step: int) -> dict[str, Any]:
         """Make one update of every policy and return the metrics of the step."""
@@ -82,20 +65,20 @@ class PolicyGradientLoop:
         except NumericalError as error:
             raise self.save_failed_rows(error, estimated.batch, episodes, step) from error
         batch, done = estimated.batch, time.perf_counter()
-        if self.run_logger:
-            self.run_logger.episodes("train", step, everyone)
+        if self.session.run_logger:
+            self.session.run_logger.episodes("train", step, everyone)
         completions, tokens = self.distributed.all_sum(
             *sampled([*drawn.episodes, *drawn.replaced], self.updater.agents)
         )
         return {
-            **self.clock.read(),
+            **self.session.clock.read(),
             **describe(everyone),
             **self.describe_table(batch),
             **self.describe_draws(drawn),
             **({} if batch.overlong is None else {"overlong": mean_overlong(batch, self.distributed.all_sum)}),
             **self.describe_scoring(),
             **expected_returns(
-                episodes, batch, config.algorithm.discount, estimated.kl_penalty, self.distributed.all_sum
+                episodes, batch, config.algorithm.discount, estimated.kl.penalty, self.distributed.all_sum
             ),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
@@ -111,14 +94,13 @@ class PolicyGradientLoop:
         config, a = self.config, self.config.algorithm
         every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
         tasks = batch_of_tasks(every, size, config.seed, step)
-        look_ahead = self.updater.mixer.agents if self.updater.mixer else ()
 
         def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
             return rollout(
                 self.env,
                 team,
                 [task for _, task in mine],
-                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, look_ahead),
+                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, self.updater.estimator.look_ahead),
                 sampling=self.sampling(step),
                 seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
                 workers=config.train.workers,
@@ -146,7 +128,10 @@ class PolicyGradientLoop:
         """Save the rows at fault; return an error that names their file."""
         if not error.rows:
             return error
-        path = self.folder / f"not-finite-{step:06d}{f'-{self.distributed.rank}' if self.distributed.rank else ''}.json"
+        path = (
+            self.session.folder
+            / f"not-finite-{step:06d}{f'-{self.distributed.rank}' if self.distributed.rank else ''}.json"
+        )
         rows = [
             {
                 "agent": batch.agents[int(batch.agent[row])],
@@ -161,41 +146,28 @@ class PolicyGradientLoop:
         replace_text(path, json.dumps(rows, indent=1))
         return NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows)
 
-    def evaluate(self, step: int) -> None:
-        """Evaluate on fixed tasks with fixed seeds, on the main process."""
-        if self.run_logger:
-            config = self.config.eval
-            tasks, team = [task.id for task in self.eval_env.tasks[: config.n]], self.seated(step)
-            homes = self.config.team.seating(list(self.team), step)
-            trained = [agent for agent, home in homes.items() if home not in self.config.team.frozen]
-            how: dict[str, Any] = {
-                "samples": config.samples,
-                "sampling": self.sampling(step, config.greedy),
-                "seed": config.seed,
-                "workers": self.config.train.workers,
-            }
-            episodes = evaluate(self.eval_env, team, tasks, **how)
-            summary = summarize(episodes).to_dict()
-            rivals = against(self.eval_env, team, self.opponent, trained, tasks, **how)
-            self.run_logger.write("eval", step, {**self.clock.read(), **summary, "greedy": config.greedy, **rivals})
-            self.run_logger.episodes("eval", step, episodes)
-        self.distributed.wait()
+    def evaluation(self, step: int) -> tuple[list[Episode], dict[str, Any]]:
+        """Episodes on the tasks of evaluations, and the results against the fixed opponent."""
+        config = self.config.eval
+        tasks, team = [task.id for task in self.eval_env.tasks[: config.n]], self.seated(step)
+        homes = self.config.team.seating(list(self.team), step)
+        trained = [agent for agent, home in homes.items() if home not in self.config.team.frozen]
+        how: dict[str, Any] = {
+            "samples": config.samples,
+            "sampling": self.sampling(step, config.greedy),
+            "seed": config.seed,
+            "workers": self.config.train.workers,
+        }
+        episodes = evaluate(self.eval_env, team, tasks, **how)
+        rivals = against(self.eval_env, team, self.opponent, trained, tasks, **how)
+        return episodes, {**summarize(episodes).to_dict(), "greedy": config.greedy, **rivals}
 
-    def save(self, step: int) -> None:
-        """Write a checkpoint, on the main process."""
-        if self.distributed.is_main:
-            policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
-            optimizers = {learner.policy.name: learner.optimizer for learner in self.updater.learners}
-            checkpoint.save(
-                self.folder,
-                step,
-                policies,
-                optimizers,
-                self.updater.state_dict(),
-                self.config.train.keep,
-                self.config.team.seating(list(self.team), step),
-            )
-        self.distributed.wait()
+    def write_checkpoint(self, step: int) -> None:
+        """Write policies, optimisers, and the state of the updater."""
+        policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
+        optimizers = {learner.policy.name: learner.optimizer for learner in self.updater.learners}
+        homes, keep = self.config.team.seating(list(self.team), step), self.config.train.keep
+        checkpoint.save(self.session.folder, step, policies, optimizers, self.updater.state_dict(), keep, homes)
 
     def seated(self, step: int) -> dict[str, Policy]:
         """Agent -> its policy in update `step` and until the next."""

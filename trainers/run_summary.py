@@ -32,9 +32,8 @@ def announce(
     if not updater.distributed.is_main:
         return
     learners, distributed = updater.learners, updater.distributed
-    reference_weights = held(learner.reference for learner in learners)
-    reference_weights += updater.mixer.encoder.held if updater.mixer is not None else 0
-    critics = sum(p.numel() for critic in updater.critics.values() for p in critic.parameters())
+    reference_weights = held(learner.reference for learner in learners) + updater.estimator.held
+    critics = sum(p.numel() for critic in updater.estimator.critics.values() for p in critic.parameters())
     need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, reference_weights, read)
     device = torch.device(distributed.device)
     free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available

@@ -24,7 +24,7 @@ from palaver.core import ConfigError, Message, PolicyError, Sampling
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import Spec
-from palaver.trainers.algorithms.base import Algorithm, chosen
+from palaver.trainers.algorithms.base import Algorithm, chosen, has_token_values
 from palaver.trainers.checks import refuse_contradictions
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.run import RunConfig
@@ -47,12 +47,12 @@ from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
 from palaver.trainers.run.logging import check_sinks
 from palaver.trainers.run.memory import most_rows
-from palaver.trainers.run.session import RunStart, SessionResources, run_session
+from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.run_summary import announce
 from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.reference_model import refuse_own
 from palaver.trainers.update.updater import Updater
-from palaver.trainers.value_decomposition.run import refuse_legal, train_values
+from palaver.trainers.value_decomposition.legal import refuse_legal, train_values
 from palaver.utils.run_folder import locked, refuse_in_use
 
 
@@ -197,32 +197,17 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     learners = updater.learners
     rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
     read = 0
-    if "joint" in updater.critics:
+    if joint := updater.estimator.critics.get("joint"):
         max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
-        body = updater.critics["joint"].body
-        read = refuse_long_joint(env, body, max_tokens, _turns(config, env), tokens=updater.by_token)
+        by_token = has_token_values(algorithm, config.critic)
+        read = refuse_long_joint(env, joint.body, max_tokens, _turns(config, env), tokens=by_token)
     announce(config, team, updater, longest, rows, console, read)
     for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
         learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
-    def opened(given: SessionResources) -> PolicyGradientLoop:
-        return PolicyGradientLoop(
-            config,
-            env,
-            eval_env,
-            team,
-            updater,
-            distributed,
-            given.run_logger,
-            folder,
-            given.clock,
-            given.report,
-            given.interrupted,
-            pairs,
-            opponent,
-        )
-
-    return run_session(config, distributed, begun, console, opened)
+    with run_session(config, distributed, begun, console) as run:
+        PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent).run()
+    return folder
 
 
 @dataclass(frozen=True)

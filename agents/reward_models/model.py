@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from palaver.agents.llm.model.chat_template import Renderer
+from palaver.agents.llm.scoring.packing import token_batches
 from palaver.agents.reward_models.reading import conversation
 from palaver.core import PolicyError
 from palaver.scoring import Cost, Score, ScoringRequest
@@ -95,11 +96,5 @@ class RewardModel:
 
     def _batches(self, texts: dict[Ids, None]) -> Iterator[list[Ids]]:
         """Long texts first, so that the first batch is the largest."""
-        max_tokens, batch = PASS_TOKENS.get(self.device.type, ELSEWHERE), list[Ids]()
-        for text in sorted(texts, key=lambda text: (-len(text), text)):
-            if batch and len(batch[0]) * (len(batch) + 1) > max_tokens:
-                yield batch
-                batch = []
-            batch.append(text)
-        if batch:
-            yield batch
+        ordered = sorted(texts, key=lambda text: (-len(text), text))
+        return token_batches(ordered, len, PASS_TOKENS.get(self.device.type, ELSEWHERE))

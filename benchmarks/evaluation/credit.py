@@ -109,7 +109,7 @@ def of_run(folder: Path, effort: Effort) -> Credit:
     run = restore(folder)
     env, study, a, key = run.env, run.updater, run.config.algorithm, stable_seed(effort.seed, "credit")
     tasks = batch_of_tasks([task.id for task in env.tasks], effort.tasks, key, 1)
-    plan = SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, study.mixer.agents if study.mixer else ())
+    plan = SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, study.estimator.look_ahead)
     episodes = rollout(env, run.team, tasks, plan, sampling=run.sampling, seed=key, workers=effort.workers)
     episodes = only_scored(episodes, "in the rollout")
     table = study.estimate_advantages(make_batch(episodes, study.agents)).batch

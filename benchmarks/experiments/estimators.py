@@ -11,9 +11,10 @@ the table of docs/algorithms/policy-gradient.md.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,8 +40,9 @@ from palaver.trainers.objectives.token_values import TokenValues
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.moving_baseline import EpisodeReturns, MovingBaseline
-from palaver.trainers.update.policy_update import PolicyUpdater
+from palaver.trainers.update.policy_update import PolicyUpdater, UpdateInput
 from palaver.trainers.update.updater import Updater
+from palaver.trainers.update.value_estimator import ValueEstimator
 from palaver.utils.stats.intervals import quantile
 
 
@@ -70,6 +72,27 @@ class Alternatives(MovingBaseline):
         for _, task in itertools.groupby(episodes, key=lambda episode: episode.task):
             baselines += super().follow(list(task))[0]
         return baselines, self.means
+
+
+class KnownValues(ValueEstimator):
+    """Estimator with the game's value function in place of critics, for no policies."""
+
+    def __init__(self, game: EnumerableGame, joint: bool, *args: Any) -> None:
+        super().__init__(*args)
+        self.game, self.reads_joint = game, joint
+
+    def values(self, batch: Batch, inputs: object) -> tuple[Tensor, TokenValues | None]:
+        """Expected returns before every token; a critic of the team reads the joint prompt."""
+        del inputs
+        joint = self.reads_joint
+        length = torch.tensor([len(completion.token_ids) for completion in batch.completions])
+        known = torch.zeros(len(batch), int(length.max()), dtype=torch.float64)
+        for index, completion in enumerate(batch.completions):
+            read = completion.prompt_ids[1:] if joint else completion.prompt_ids
+            for position in range(len(completion.token_ids)):
+                reader = "team" if joint and not position else AGENTS[int(batch.agent[index])]
+                known[index, position] = self.game.value(reader, (*read, *completion.token_ids[:position]))
+        return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if self.by_token else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +138,13 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
         optimizers.append(Keep(model))
         learner.optimizer = optimizers[-1]  # type: ignore[assignment]
         updaters.append(learner)
-    study = Updater(
-        replace(row, critic="agent" if row.critic == "agent" else "none"), config, updaters, Distributed("cpu", "fp32")
-    )
-    study.algorithm = row
-    if study.moving_baseline is not None:
-        study.moving_baseline = Alternatives(study.moving_baseline.decay)
-        study.moving_baseline.means = {agent: game.value("moving", agent) for agent in AGENTS}
+    world = Distributed("cpu", "fp32")
+    study = Updater(replace(row, critic="none"), config, updaters, world)
+    if row.critic == "agent":
+        study.estimator = Alternatives(row, config, updaters, world)
+        study.estimator.means = {agent: game.value("moving", agent) for agent in AGENTS}
     elif row.critic != "none":
-
-        def expected(played: Batch, joint: object) -> tuple[Tensor, TokenValues | None]:
-            del joint
-            length = torch.tensor([len(completion.token_ids) for completion in played.completions])
-            known = torch.zeros(len(played), int(length.max()), dtype=torch.float64)
-            for index, completion in enumerate(played.completions):
-                read = completion.prompt_ids[1:] if row.critic == "joint" else completion.prompt_ids
-                for position in range(len(completion.token_ids)):
-                    reader = "team" if row.critic == "joint" and not position else AGENTS[int(played.agent[index])]
-                    known[index, position] = game.value(reader, (*read, *completion.token_ids[:position]))
-            return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if study.by_token else None
-
-        study._estimate_values = expected  # type: ignore[method-assign,assignment]
+        study.estimator = KnownValues(game, row.critic == "joint", replace(row, critic="own"), config, [], world)
     return study, optimizers
 
 
@@ -188,9 +197,15 @@ def gradients(
         for row, step in zip(table.member_row, table.member_step, strict=True)
     }
     weight = tasks[[first[row] for row in range(len(table))]]
-    study._factor = lambda *_: weight  # type: ignore[method-assign]
+    for learner in study.learners:
+        learner.update = partial(_weighed_update, learner.update, weight)  # type: ignore[method-assign]
     study.update(study.estimate_advantages(table), 1)
     return [-optimizer.gradient for optimizer in optimizers]
+
+
+def _weighed_update(update: Callable[[UpdateInput], Any], factor: Tensor, inputs: UpdateInput) -> Any:
+    """Update a policy with the loss of each row times its factor (R,)."""
+    return update(replace(inputs, factor=factor))
 
 
 def estimate(game: EnumerableGame, config: RunConfig, shift: float = 0.0) -> list[GradientEstimate]:

@@ -8,12 +8,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from palaver.trainers.curriculum.records import PlayerRating
 
 from palaver.benchmarks.reports.curriculum import data, figures, page, tables
 from palaver.core import CheckpointError
 from palaver.trainers.curriculum.loading import parse
 from palaver.trainers.curriculum.run import run
+from palaver.trainers.curriculum.state import PlayerRating
 from tests.trainers.curriculum.fakes import FakeBackend, values
 
 MADE = {"palaver": "0", "commit": "<b>c</b>", "python": "3", "platform": "p"}

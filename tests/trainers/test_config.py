@@ -296,3 +296,12 @@ def test_references_are_read_and_written_back(reference, write):
 )
 def test_values_that_would_fail_later_are_refused_now(override):
     refused("arxiv-magrpo", [override])
+
+
+def test_settings_that_became_constants_are_read_at_their_value(write):
+    """Complete configs of earlier runs hold them; at another value they are unknown keys."""
+    mixer = {"hyper": 64, "max_grad_norm": 10.0, "double": True, "target": "hard", "tau": 0.01, "confidence": 0.0}
+    old = {"kl": {"coef": 0.1, "centre": "agent_batch", "source": "sample"}, "algorithm": {"mixer": mixer}}
+    assert load(write(yaml.safe_dump(old))) == parse({"kl": {"coef": 0.1}})
+    assert "unknown key 'kl.centre'" in refused(write("kl: {centre: none}\n"))
+    assert "unknown key 'algorithm.mixer.double'" in refused(write("algorithm: {mixer: {double: false}}\n"))

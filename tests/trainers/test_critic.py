@@ -262,10 +262,10 @@ def test_one_critic_step_for_each_joint_transition_once():
     episodes = [episode("0", 0, [(1.0, 0.0), (0.0, 3.0)], [first, {"b": TEXT[0]}]), episode("0", 1, [(2.0, 2.0)])]
     settings = config(algorithm={"name": "maac", "gae_lambda": 1.0}, critic={"lr": 1e-2})
     study = Updater(algorithm("maac"), settings, learners({"a": policy(0), "b": policy(1)}, settings), WORLD)
-    made = study.critics["joint"]
+    made = study.estimator.critics["joint"]
     torch.nn.init.normal_(made.head.weight, std=0.3)
     judged = study.estimate_advantages(make_batch(episodes))
-    samples = study._samples("joint", judged)
+    samples = study.estimator.samples("joint", judged)
     # team rewards .5, 1.5, 2; undiscounted returns 2, 1.5, 2
     assert samples.target.tolist() == [2.0, 1.5, 2.0]
     ids = joint_ids(judged.batch, made.body)
@@ -287,7 +287,7 @@ def test_a_shared_trunk_gets_both_gradients(minibatches):
     )
     team = {"a": policy(0), "b": policy(1)}
     study = Updater(algorithm("iac"), settings, learners(team, settings), WORLD)
-    made = study.critics["p0"]
+    made = study.estimator.critics["p0"]
     torch.nn.init.normal_(made.head.weight, std=0.3)
     judged = study.estimate_advantages(played(team, settings))
     judged = replace(judged, batch=scattered(judged.batch, settings))
@@ -316,7 +316,7 @@ def test_a_shared_trunk_gets_both_gradients(minibatches):
 def test_one_agent_makes_mappo_ippo(monkeypatch):
     """Up to what the critic reads: where the joint critic is given the agent's own prompt, all weights are equal."""
     monkeypatch.setattr(
-        "palaver.trainers.update.updater.joint_ids",
+        "palaver.trainers.update.value_estimator.joint_ids",
         lambda table, _: [t.completions["a"].prompt_ids for t in table.steps],
     )
     ends = []
@@ -332,7 +332,7 @@ def test_one_agent_makes_mappo_ippo(monkeypatch):
             judged = study.estimate_advantages(make_batch(episodes))
             assert judged.batch.advantage.abs().min() > 0.1
             shown.append(study.update(judged, step))
-        ends.append((dict(learner.model.named_parameters()), *study.critics.values(), shown))
+        ends.append((dict(learner.model.named_parameters()), *study.estimator.critics.values(), shown))
     (one, own, first), (other, joint, second) = ends
     assert any(not torch.equal(p, one[name]) for name, p in policy(0).model.named_parameters())
     for name, weight in one.items():

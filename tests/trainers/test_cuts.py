@@ -125,7 +125,7 @@ def judged(name: str, env: TextEnv, shared: bool = False, **changes: Any):
     players = {"a": one, "b": one if shared else policy(1)}
     study = Updater(chosen(settings.algorithm), settings, learners(players, settings), Distributed("cpu", "fp32"))
     torch.manual_seed(6)
-    for critic in study.critics.values():
+    for critic in study.estimator.critics.values():
         torch.nn.init.normal_(critic.head.weight, std=0.5)
     a = settings.algorithm
     episodes = rollout(
@@ -184,19 +184,19 @@ def test_own_critics_value_the_prompt_that_would_have_come_next(env, changes, tu
     def after(found, agent):
         (learner,) = (each for each in study.learners if agent in each.agents)
         ids = tuple(learner.policy.render(heard(agent, *texts(found, agent))))
-        return study.critics[learner.policy.name].values([ids]).item()
+        return study.estimator.critics[learner.policy.name].values([ids]).item()
 
     check(study, seen, episodes, after)
     assert seen.bootstrap.abs().max() > 0.01
     for learner in study.learners:  # a critic learns what the policy is compared with
         rows = seen.batch.rows_of(learner.agents)
-        assert study._samples(learner.policy.name, seen).target.tolist() == seen.batch.returns[rows].tolist()
+        assert study.estimator.samples(learner.policy.name, seen).target.tolist() == seen.batch.returns[rows].tolist()
 
 
 @pytest.mark.parametrize(("env", "changes", "turns"), CASES, ids=["limit", "stop_above"])
 def test_a_joint_critic_values_the_joint_conversation_with_the_last_words(env, changes, turns):
     study, seen, episodes = judged("maac", env(), **changes)
-    critic = study.critics["joint"]
+    critic = study.estimator.critics["joint"]
 
     def after(found, agent):
         parts = [f"[{seat} reads]\n{seat}: task t0" for seat in SEATS]
@@ -209,7 +209,9 @@ def test_a_joint_critic_values_the_joint_conversation_with_the_last_words(env, c
     assert {len(found.turns) for found in episodes} == {turns}
     table = seen.batch
     by_agent = joint_returns(table, study.algorithm, study.config.algorithm, seen.value, None, seen.bootstrap)
-    assert study._samples("joint", seen).target.tolist() == pytest.approx(by_agent.mean(dim=1).tolist(), abs=1e-9)
+    assert study.estimator.samples("joint", seen).target.tolist() == pytest.approx(
+        by_agent.mean(dim=1).tolist(), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", ["iac", "maac"])
@@ -264,8 +266,8 @@ def test_an_agent_cut_while_others_go_on_counts_its_value_and_nothing_after_it(c
 @pytest.mark.parametrize(("name", "told"), [("iac", "cut episodes earlier"), ("maac", "critics of their own")])
 def test_what_does_not_fit_the_context_is_refused_in_one_line(name, told):
     study, seen, episodes = judged(name, Limited(1))
-    longest = max(map(len, [*seen.joint, *(each.prompt_ids for each in seen.batch.completions)]))
-    for critic in study.critics.values():
+    longest = max(map(len, [*seen.inputs, *(each.prompt_ids for each in seen.batch.completions)]))
+    for critic in study.estimator.critics.values():
         critic.body.model.config.max_position_embeddings = longest
     with pytest.raises(PolicyError, match=told) as caught:
         study.estimate_advantages(make_batch(episodes))

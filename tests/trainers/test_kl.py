@@ -16,6 +16,7 @@ from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.kl import describe, penalty, token_terms
 from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.advantage_estimators import KLTerms
 from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.trainers.learning import (
@@ -51,80 +52,59 @@ def test_penalty_of_each_token(estimator, expected):
     assert held.tolist() == [pytest.approx([max(-0.3, min(0.3, k)) for k in expected], abs=1e-6)]
 
 
-@pytest.mark.parametrize(
-    ("centre", "expected"),
-    [
-        # rows 0 and 1: mean of .2, .4, 1.2 is .6; row 2: .5
-        ("agent_batch", {0: [0.4, 0.2], 1: [-0.6], 2: [0.0, 0.0]}),
-        ("sequence", {0: [0.1, -0.1], 1: [0.0], 2: [0.0, 0.0]}),
-        # the others' means: .8, .7, .3
-        ("leave_one_out", {0: [0.6, 0.3], 1: [-0.9], 2: [0.0, 0.0]}),
-        ("none", {0: [-0.2, -0.4], 1: [-1.2], 2: [-0.5, -0.5]}),
-    ],
-)
-def test_terms_of_each_token_by_centre(centre, expected):
-    got = token_terms(K, PART, KLConfig(centre=centre), [0.1, 0.1])
-    for row, numbers in expected.items():
+def test_terms_of_each_token():
+    """Rows 0 and 1 are of one agent: the mean of .2, .4, 1.2 is .6; that of row 2 is .5."""
+    got = token_terms(K, PART, [0.1, 0.1])
+    for row, numbers in {0: [0.4, 0.2], 1: [-0.6], 2: [0.0, 0.0]}.items():
         assert got[row].tolist() == pytest.approx([0.1 * number for number in numbers], abs=1e-6)
 
 
-@pytest.mark.parametrize("centre", ["agent_batch", "sequence", "leave_one_out"])
-def test_centred_terms_sum_to_zero_over_their_set(centre):
+def test_the_terms_of_an_agent_sum_to_zero():
     generator = torch.Generator().manual_seed(0)
     k = {row: torch.randn(row + 1, generator=generator, dtype=torch.float64) for row in range(6)}
-    terms = token_terms(k, {row: row % 2 for row in k}, KLConfig(centre=centre), [1.0, 1.0])
-    sets = [[row] for row in k] if centre == "sequence" else [[0, 2, 4], [1, 3, 5]]
-    for rows in sets:
+    terms = token_terms(k, {row: row % 2 for row in k}, [1.0, 1.0])
+    for rows in ([0, 2, 4], [1, 3, 5]):
         assert sum(float(terms[row].sum()) for row in rows) == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("centre", ["agent_batch", "leave_one_out", "none"])
-def test_the_token_that_drifted_most_loses_most(centre):
-    terms = token_terms(K, PART, KLConfig(centre=centre), [0.1, 0.1])
+def test_the_token_that_drifted_most_loses_most():
+    terms = token_terms(K, PART, [0.1, 0.1])
     assert float(terms[1]) < 0
     assert float(terms[1]) < min(terms[0].tolist())
     assert terms[0][1] < terms[0][0]
 
 
-@pytest.mark.parametrize("centre", ["agent_batch", "leave_one_out"])
-def test_two_processes_take_one_centre(centre):
-    config = KLConfig(centre=centre)
-    whole = token_terms(K, PART, config, [0.1, 0.1])
+def test_two_processes_take_one_mean():
+    whole = token_terms(K, PART, [0.1, 0.1])
     halves = [{0: K[0]}, {row: K[row] for row in (1, 2)}]
-    found = together([lambda total, half=half: token_terms(half, PART, config, [0.1, 0.1], total) for half in halves])
+    found = together([lambda total, half=half: token_terms(half, PART, [0.1, 0.1], total) for half in halves])
     for row, values in (found[0] | found[1]).items():
         assert values.tolist() == pytest.approx(whole[row].tolist())
 
 
-@pytest.mark.parametrize("centre", ["agent_batch", "sequence", "leave_one_out"])
-def test_a_token_alone_in_its_set_has_no_others_to_compare_with(centre):
-    got = token_terms({0: torch.tensor([0.7])}, {0: 0}, KLConfig(centre=centre), [1.0])
+def test_a_token_alone_in_its_set_has_no_others_to_compare_with():
+    got = token_terms({0: torch.tensor([0.7])}, {0: 0}, [1.0])
     assert got[0].tolist() == [0.0]
 
 
-@pytest.mark.parametrize("centre", ["agent_batch", "leave_one_out"])
-def test_two_tokens_of_two_processes_are_not_alone(centre):
-    """k of .2 and .6: each is .2 from the mean, .4 from the other."""
-    far = 0.2 if centre == "agent_batch" else 0.4
-    jobs = [
-        lambda total, k=k: token_terms({0: torch.tensor([k])}, {0: 0}, KLConfig(centre=centre), [1.0], total)
-        for k in (0.2, 0.6)
-    ]
-    assert [float(found[0]) for found in together(jobs)] == pytest.approx([far, -far])
+def test_two_tokens_of_two_processes_are_not_alone():
+    """k of .2 and .6: each is .2 from the mean."""
+    jobs = [lambda total, k=k: token_terms({0: torch.tensor([k])}, {0: 0}, [1.0], total) for k in (0.2, 0.6)]
+    assert [float(found[0]) for found in together(jobs)] == pytest.approx([0.2, -0.2])
 
 
 def test_each_part_has_a_coefficient_of_its_own():
-    got = token_terms(K, PART, KLConfig(centre="none"), [0.5, 2.0])
+    k = {**K, 2: torch.tensor([0.5, 0.9])}
+    got = token_terms(k, PART, [0.5, 2.0])
     assert {row: values.tolist() for row, values in got.items()} == {
-        0: pytest.approx([-0.1, -0.2]), 1: pytest.approx([-0.6]), 2: pytest.approx([-1.0, -1.0]),
+        0: pytest.approx([0.2, 0.1]), 1: pytest.approx([-0.3]), 2: pytest.approx([0.4, -0.4]),
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("centre", "share"), [("none", 1.0), ("leave_one_out", 1.0), ("agent_batch", 0.5)])
-def test_the_mean_gradient_is_that_of_the_divergence(centre, share):
+def test_the_mean_gradient_is_that_of_the_divergence():
     """All pairs of tokens of a softmax p, each as often as p says: suites.md, section 1.4, N = 2.
 
-    The gradient of KL(p, q) by the logits is p_i (log(p_i / q_i) - KL). A centre that holds its own token takes 1 / N.
+    The gradient of KL(p, q) by the logits is p_i (log(p_i / q_i) - KL). A mean that holds its own token takes 1 / N.
     """
     p, q = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64), torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64)
     apart = 0.7 * math.log(7 / 3) + 0.2 * math.log(2 / 3) + 0.1 * math.log(1 / 4)
@@ -133,12 +113,12 @@ def test_the_mean_gradient_is_that_of_the_divergence(centre, share):
     loss = torch.tensor(0.0, dtype=torch.float64)
     for pair in itertools.product(range(3), repeat=2):
         k = {row: (p[token] / q[token]).log()[None] for row, token in enumerate(pair)}
-        terms = token_terms(k, {0: 0, 1: 0}, KLConfig(centre=centre), [1.0])
+        terms = token_terms(k, {0: 0, 1: 0}, [1.0])
         logp = torch.log_softmax(logits, 0)
         pays = sum(-terms[row][0] * logp[token] for row, token in enumerate(pair)) / 2
         loss = loss + p[pair[0]] * p[pair[1]] * pays
     loss.backward()
-    assert logits.grad.tolist() == pytest.approx([share * number for number in expected], abs=1e-7)
+    assert logits.grad.tolist() == pytest.approx([0.5 * number for number in expected], abs=1e-7)
 
 
 def test_describe():
@@ -205,19 +185,18 @@ def judged(study, team, settings, away: bool = True):
 
 
 @pytest.mark.parametrize("place", ["loss", "reward", "advantage"])
-@pytest.mark.parametrize("source", ["sample", "learner"])
-def test_at_the_start_it_is_zero_in_every_place(place, source):
-    study, team, settings = study_of(place, source=source)
+def test_at_the_start_it_is_zero_in_every_place(place):
+    study, team, settings = study_of(place)
     found = judged(study, team, settings, away=False)
-    assert max(float(each.abs().max()) for each in found.log_ratio.values()) < 1e-5
+    assert max(float(each.abs().max()) for each in found.kl.log_ratio.values()) < 1e-5
     plain = study.estimate_advantages(found.batch)
     spy = spied(study.learners[0])
     study.update(found, 1)
-    without, _, _ = study_of("loss", source=source)
+    without, _, _ = study_of("loss")
     without.config = without.config.model_copy(update={"kl": KLConfig(coef=0.0)})
     bare = spied(without.learners[0])
     without.learners[0].config = without.config
-    without.update(replace(found, reference={}, log_ratio={}, kl_cost=None), 1)
+    without.update(replace(found, kl=KLTerms()), 1)
     assert_gradients_close(spy.steps[0], bare.steps[0])
     assert_values_close(plain.batch.returns, found.batch.returns)
 
@@ -254,12 +233,11 @@ def test_the_whole_gradient_in_each_place():
         assert_gradients_close(spy.steps[0], gradients(model, loss / table.tasks))
 
 
-@pytest.mark.parametrize("centre", ["agent_batch", "sequence", "leave_one_out"])
-def test_neither_micro_batches_nor_packing_nor_minibatches_decide_what_is_punished(centre):
+def test_neither_micro_batches_nor_packing_nor_minibatches_decide_what_is_punished():
     """The same gradient from one row at a time, packed rows, padded batches; two halves have it as their mean."""
     found = []
     for micro, minibatches in ((1, 1), (150, 1), (100000, 1), (150, 2)):
-        study, team, settings = study_of("advantage", micro, minibatches, centre=centre, estimator="k1")
+        study, team, settings = study_of("advantage", micro, minibatches, estimator="k1")
         spy = spied(study.learners[0])
         study.update(judged(study, team, settings), 1)
         assert len(spy.steps) == minibatches
@@ -281,7 +259,7 @@ def test_in_the_reward_each_completion_pays_the_sum_of_its_tokens():
         learner = study.learners[int(found.batch.agent[row])]
         with torch.no_grad():
             expected = float((torch.tensor(said.sample_logprobs).double() - row_log_probs(anchor(learner), said)).sum())
-        assert float(found.kl_cost[row]) == pytest.approx(0.3 * expected, abs=1e-4)
+        assert float(found.kl.penalty[row]) == pytest.approx(0.3 * expected, abs=1e-4)
     last = (found.batch.turn == 1).nonzero()[:, 0]
     paid = torch.tensor([found.batch.steps[s].team_reward for s in found.batch.member_step[last].tolist()])
-    assert_values_close(found.batch.returns[last], paid.double() - found.kl_cost[last])
+    assert_values_close(found.batch.returns[last], paid.double() - found.kl.penalty[last])

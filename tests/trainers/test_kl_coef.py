@@ -15,6 +15,7 @@ from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.objectives.kl import adapted
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.advantage_estimators import KLTerms
 from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close
@@ -72,7 +73,7 @@ def fresh_team(shared=False):
 
 def apart(judged, rows) -> list[float]:
     """log pi - log pi_ref of whole completions."""
-    return [float(judged.log_ratio[row].double().sum()) for row in rows]
+    return [float(judged.kl.log_ratio[row].double().sum()) for row in rows]
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -108,7 +109,7 @@ def test_two_processes_have_one_weight():
     """Ten completions of 1 nat here, thirty of 2 there: mean 1.75, e = .2 of target 1, n = 40 of horizon 80."""
     judged = [
         SimpleNamespace(
-            log_ratio={row: torch.full((2,), nats / 2) for row in range(count)},
+            kl=KLTerms(log_ratio={row: torch.full((2,), nats / 2) for row in range(count)}),
             batch=SimpleNamespace(rows_of=lambda _, count=count: list(range(count))),
         )
         for count, nats in ((10, 1.0), (30, 2.0))
@@ -158,7 +159,7 @@ def test_the_weight_is_part_of_the_state():
 
 @pytest.mark.parametrize(
     ("place", "kl"),
-    [("loss", {"estimator": "k2"}), ("reward", {}), ("advantage", {}), ("advantage", {"centre": "none"})],
+    [("loss", {"estimator": "k2"}), ("reward", {}), ("advantage", {})],
 )
 def test_in_every_place_it_is_the_gradient_of_one_divergence(place, kl):
     """A uniform policy of two tokens, the reference (.8, .2), and each token said as often as the policy says it.

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +17,12 @@ from palaver.core import ConfigError, PolicyError, TaskError
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.checks import refuse_contradictions
 from palaver.trainers.config.loading import parse
-from palaver.trainers.preferences.compared import Pairs, weighed
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights, step_log_ratios
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
+from palaver.trainers.update.advantage_estimators import AdvantageBatch, KLTerms, PairEstimator, Pairs
 from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
@@ -150,7 +151,11 @@ def test_weights_are_scaled_to_the_mean_over_pairs():
     table = make_batch([episode("0", lane, [[float(lane)]]) for lane in range(4)])
     pairs = Pairs(torch.tensor([1, 3]), torch.tensor([0, 2]), torch.tensor([0.0, 1.0], dtype=torch.float64), 2.0)
     ahead = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)  # the better of the second pair has moved by 1
-    found = weighed(table, pairs, [range(4)], ahead, BETA, [4.0]).advantage.tolist()
+    run = config(algorithm={"name": "madpo"}, kl={"coef": BETA})
+    learner = SimpleNamespace(agents=("a",))
+    estimator = PairEstimator(chosen(run.algorithm), run, [learner], Distributed("cpu", "fp32"))
+    moved, _ = estimator.in_sequence(AdvantageBatch(table, KLTerms(), pairs=pairs), ahead)
+    found = moved.batch.advantage.tolist()
     assert found == pytest.approx([-0.5, 0.5, -0.268941, 0.268941], abs=1e-6)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from palaver.core import Completion, Turn
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.advantage_estimators import KLTerms
 from palaver.trainers.update.moving_baseline import MovingBaseline
 from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import config, episode, learners, policy
@@ -37,9 +39,9 @@ def test_the_mean_moves_once_an_episode_and_is_subtracted_as_it_was_before():
     study, four = made(), game(1.0, -1.0, 1.0, 1.0)
     assert advantages(study, four, "a") == pytest.approx([1, -1.05, 1.0025, 0.952375], abs=1e-12)
     assert advantages(study, four, "b") == pytest.approx([-1, 1.05, -1.0025, -0.952375], abs=1e-12)
-    assert study.moving_baseline.means == {}, "judging moves nothing"
+    assert study.estimator.means == {}, "judging moves nothing"
     study.update(study.estimate_advantages(four), 1)
-    assert study.moving_baseline.means == pytest.approx({"a": 0.09524375, "b": -0.09524375}, abs=1e-12)
+    assert study.estimator.means == pytest.approx({"a": 0.09524375, "b": -0.09524375}, abs=1e-12)
     assert advantages(study, game(2.0), "a") == pytest.approx([2 - 0.09524375], abs=1e-12)
 
 
@@ -47,11 +49,11 @@ def test_ninety_per_cent_of_a_constant_return_after_45_episodes():
     """1 - .95^n >= .9 from n = 45 on: two steps of 24 games, where a mean a step took 45 steps."""
     study = made()
     study.update(study.estimate_advantages(game(*[1.0] * 24)), 1)
-    assert study.moving_baseline.means["a"] == pytest.approx(1 - 0.95**24)
+    assert study.estimator.means["a"] == pytest.approx(1 - 0.95**24)
     study.update(study.estimate_advantages(game(*[1.0] * 20)), 2)
-    assert study.moving_baseline.means["a"] < 0.9
+    assert study.estimator.means["a"] < 0.9
     study.update(study.estimate_advantages(game(1.0)), 3)
-    assert study.moving_baseline.means["a"] > 0.9
+    assert study.estimator.means["a"] > 0.9
 
 
 def test_one_shared_policy_still_has_a_mean_for_each_role():
@@ -72,10 +74,20 @@ def test_the_turns_of_an_episode_share_its_baseline():
     assert judged.means == {"a": 1.5, "b": 1.5}
 
 
+def means_of(
+    table: Batch, decay: float, reward: torch.Tensor | None = None, world: Distributed = ONE
+) -> tuple[torch.Tensor, dict[str, float]]:
+    """The baseline of every row and the means after it, of plain returns of each agent's own."""
+    settings = config(algorithm={"name": "rae", "decay": decay, "discount": 1.0, "turn_weights": "rows"})
+    table = table if reward is None else replace(table, reward=reward)
+    judged = MovingBaseline(algorithm("rae"), settings, [], world).estimate(table, KLTerms())
+    return judged.value, judged.means
+
+
 def test_an_agent_that_said_nothing_keeps_its_mean():
     said = Completion("x", (1, 2), (3,), (-0.5,), (-0.5,))
     table = make_batch([episode("0", 0, [(4.0, -4.0)]), episode("1", 0, [(1.0, 0.0)], [{"b": said}])])
-    value, after = MovingBaseline(0.5).estimate(table, table.reward, 1.0, ONE)
+    value, after = means_of(table, 0.5)
     assert value.tolist() == [0.0, 0.0, -2.0]
     assert after == {"a": 2.0, "b": -1.0}
 
@@ -98,7 +110,7 @@ def tree() -> Batch:
 def test_an_completion_of_several_episodes_has_the_mean_before_the_first():
     """decay .5: b = 0, .5, 1.25, 2.125 before the leaves; the answers of turn 0 are in leaves 1, 2 and 3, 4."""
     table = tree()
-    value, after = MovingBaseline(0.5).estimate(table, table.reward, 1.0, ONE)
+    value, after = means_of(table, 0.5)
     texts = [said.text for said in table.completions]
     assert dict(zip(texts, value.tolist(), strict=True)) == {
         "0": 0.0, "2": 0.0, "3": 0.5, "1": 1.25, "4": 1.25, "5": 2.125,
@@ -109,13 +121,13 @@ def test_an_completion_of_several_episodes_has_the_mean_before_the_first():
 @pytest.mark.parametrize("table", [tree(), game(1.0, -1.0, 1.0, 1.0)], ids=["tree", "chain"])
 def test_no_return_that_an_completion_had_a_part_in_is_in_its_baseline(table):
     """Every joint step it is in, and all after them, may pay anything: its baseline stays to the last bit."""
-    plain, after = MovingBaseline(0.95).estimate(table, table.reward, 1.0, ONE)
+    plain, after = means_of(table, 0.95)
     for row in range(len(table)):
         changed, below = table.reward.clone(), set(table.member_step[table.member_row == row].tolist())
         for step, parent in enumerate(table.parent.tolist()):
             below |= {step} if parent in below else set()
         changed[sorted(below)] += 100.0
-        value, then = MovingBaseline(0.95).estimate(table, changed, 1.0, ONE)
+        value, then = means_of(table, 0.95, changed)
         assert value[row] == plain[row]
         assert then != after, "later episodes are compared with another mean"
 
@@ -141,10 +153,10 @@ def test_the_number_of_processes_changes_nothing():
     games = [episode(str(task), lane, [(w := float((7 * task + 3 * lane) % 5), -w)])
              for task in range(12) for lane in range(2)]  # fmt: skip
     whole = make_batch(games)
-    value, after = MovingBaseline(0.9).estimate(whole, whole.reward, 1.0, ONE)
+    value, after = means_of(whole, 0.9)
     parts = [make_batch([each for each in games if int(each.task) % 2 == rank]) for rank in range(2)]
     for rank in range(2):
-        mine, means = MovingBaseline(0.9).estimate(parts[rank], parts[rank].reward, 1.0, Half(rank, parts[1 - rank]))
+        mine, means = means_of(parts[rank], 0.9, world=Half(rank, parts[1 - rank]))
         assert means == after
         rows = [row for row in range(len(whole)) if int(games[int(whole.episode[row])].task) % 2 == rank]
         assert mine.tolist() == value[rows].tolist()

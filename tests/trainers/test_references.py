@@ -162,7 +162,7 @@ def test_neither_packing_nor_padding_nor_micro_batches_change_the_pull(reference
                 learner.policy.refresh()
                 learner.reference.advance(step)
         judged = study.estimate_advantages(scattered(played(team, settings), settings))
-        assert max(float(k.abs().max()) for k in judged.log_ratio.values()) > 1e-3, "it has moved away"
+        assert max(float(k.abs().max()) for k in judged.kl.log_ratio.values()) > 1e-3, "it has moved away"
         spy = spied(study.learners[0])
         study.update(judged, 3)
         found.append(spy.steps[0])

@@ -205,22 +205,23 @@ class Steps:
     def __init__(self, opened, sent):
         self.opened, self.sent = opened, sent
 
-    def run(self, start):
-        for step in range(start + 1, 101):
+    def run(self):
+        for step in range(self.opened.done + 1, 101):
             self.opened.run_logger.write("train", step, {})
             if step == 2:
                 for number in self.sent:
                     os.kill(os.getpid(), number)
+            self.opened.done = step
             if self.opened.interrupted():
-                return step
-        return 100
+                return
 
 
 def watched(model, folder, *sent):
     config = settings(model, train={"steps": 100}, log={"tensorboard": False})
     begun = RunStart(folder)
     console = Console(file=open(os.devnull, "w"))  # noqa: SIM115
-    return run_session(config, Distributed("cpu", "fp32"), begun, console, lambda opened: Steps(opened, sent))
+    with run_session(config, Distributed("cpu", "fp32"), begun, console) as opened:
+        Steps(opened, sent).run()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -232,7 +232,7 @@ def test_moments_critics_and_references_stay_with_the_policy_bit_for_bit():
     study.update(study.estimate_advantages(learning.played(team, study.config)), 1)
     kept = {each.policy.name: each for each in study.learners}
     before = copy.deepcopy({name: each.optimizer.state_dict() for name, each in kept.items()})
-    critics = copy.deepcopy({name: critic.state_dict() for name, critic in study.critics.items()})
+    critics = copy.deepcopy({name: critic.state_dict() for name, critic in study.estimator.critics.items()})
     references = {name: each.reference for name, each in kept.items()}
     assert all(float(state["exp_avg"].abs().max()) > 0 for state in before["p0"]["state"].values())
     study.assign(exchanged(team))
@@ -243,7 +243,7 @@ def test_moments_critics_and_references_stay_with_the_policy_bit_for_bit():
         for number, moments in before[name]["state"].items():
             assert all(torch.equal(state[number][key], value) for key, value in moments.items())
         assert each.reference is references[name]
-        assert torch.equal(study.critics[name].head.weight, critics[name]["head"]["weight"])
+        assert torch.equal(study.estimator.critics[name].head.weight, critics[name]["head"]["weight"])
     other = learning.played(exchanged(team), study.config)
     shown = study.update(study.estimate_advantages(other), 2)
     assert shown["a/drift"] < 1e-5, "rows of seat a are trained by the policy that said them"
@@ -254,7 +254,7 @@ def test_moments_critics_and_references_stay_with_the_policy_bit_for_bit():
 def test_values_are_of_the_critic_of_whoever_spoke():
     study, team = study_of("ippo")
     for name, value in (("p0", 1.0), ("p1", 2.0)):
-        torch.nn.init.constant_(study.critics[name].head.bias, value)
+        torch.nn.init.constant_(study.estimator.critics[name].head.bias, value)
     for seats, expected in ((team, (1.0, 2.0)), (exchanged(team), (2.0, 1.0))):
         study.assign(seats)
         judged = study.estimate_advantages(learning.played(seats, study.config, env=Lengths(turns=1)))
@@ -271,7 +271,7 @@ def test_a_fixed_order_is_that_of_the_seats_and_moving_means_are_the_seats():
     study.assign(exchanged(team))
     assert [each.policy.name for each in study._order(3)] == ["p1", "p0"]
     study, team = study_of("rae")
-    study.moving_baseline.means = {"a": 1.0, "b": 2.0}
+    study.estimator.means = {"a": 1.0, "b": 2.0}
     study.assign(exchanged(team))
     judged = study.estimate_advantages(learning.played(exchanged(team), study.config))
     assert judged.value is not None

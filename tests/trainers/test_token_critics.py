@@ -22,7 +22,6 @@ from palaver.trainers.rollout.joint_prompt import joint_ids, refuse_long_joint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.train import train
 from palaver.trainers.update.critic import Critic, Samples
-from palaver.trainers.update.joint_tokens import joint_prompts
 from palaver.trainers.update.policy_update import UpdateInput
 from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
@@ -54,7 +53,7 @@ def made_study(name: str, turn_weights: str = "balanced", **changes):
     team = {"a": policy(0), "b": policy(1)}
     study = Updater(algorithm(name), settings, learners(team, settings), WORLD)
     torch.manual_seed(3)
-    for each in study.critics.values():
+    for each in study.estimator.critics.values():
         torch.nn.init.normal_(each.head.weight, std=0.3)
     return team, settings, study
 
@@ -136,8 +135,8 @@ def test_minibatches_are_of_whole_sequences():
 def test_the_loss_of_the_values_falls_on_a_fixed_batch(name):
     team, settings, study = made_study(name, critic={"lr": 3e-3, "level": "token", "clip": None})
     judged = study.estimate_advantages(played(team, settings))
-    for key, critic in study.critics.items():
-        samples = study._samples(key, judged)
+    for key, critic in study.estimator.critics.items():
+        samples = study.estimator.samples(key, judged)
         assert len(samples.target) > len(samples.ids)
         losses = [critic.update(samples, step).loss for step in range(1, 11)]
         assert losses[-1] < losses[0] / 2
@@ -147,8 +146,8 @@ def test_a_step_of_a_joint_critic_learns_from_every_completion_once():
     """It reads the joint conversation, who speaks now, and the tokens so far."""
     team, settings, study = made_study("maac", critic={"lr": 1e-2, "level": "token"})
     table = played(team, settings)
-    critic = study.critics["joint"]
-    joint, prompts = joint_ids(table, critic.body), joint_prompts(table, critic.body)
+    critic = study.estimator.critics["joint"]
+    joint, prompts = joint_ids(table, critic.body), study.estimator.inputs(table)
     tokenizer = critic.body.tokenizer
     at = row_at(table)
     for number, turn in enumerate(table.steps):
@@ -159,7 +158,7 @@ def test_a_step_of_a_joint_critic_learns_from_every_completion_once():
     judged = study.estimate_advantages(table)
     answers = [said.token_ids for said in table.completions]
     expected = [value for pair in zip(prompts, answers, strict=True) for value in plain(critic, *pair)]
-    samples = study._samples("joint", judged)
+    samples = study.estimator.samples("joint", judged)
     assert_values_close(samples.old, expected)
     assert_values_close(judged.value, [plain(critic, *pair)[0] for pair in zip(prompts, answers, strict=True)])
     mask = judged.tokens.mask
@@ -287,7 +286,7 @@ def test_a_shared_trunk_learns_values_of_tokens_with_the_policy():
         critic={"model": "shared", "coef": 0.3, "level": "token", "lr": 1e-2},
     )  # fmt: skip
     judged = study.estimate_advantages(played(team, settings))
-    table, model, critic = judged.batch, team["a"].model, study.critics["p0"]
+    table, model, critic = judged.batch, team["a"].model, study.estimator.critics["p0"]
     rows = table.rows_of(["a"])
     mask = judged.tokens.mask[rows]
     loss, errors = torch.zeros((), dtype=torch.float64), []

@@ -56,6 +56,11 @@ class Algorithm:
     in_turn: bool = False
 
     @property
+    def estimator(self) -> str:
+        """Kind of its advantage estimator: `pairs`, `mixer`, or that of its critic."""
+        return "pairs" if self.pairs else "mixer" if self.mixer != "none" else self.critic
+
+    @property
     def defaults(self) -> Mapping[str, Any]:
         """Settings that come with the name, by dotted key (`config/defaults.py`)."""
         return defaults(self.name)

@@ -71,6 +71,13 @@ def defaults(name: object) -> Mapping[str, Any]:
     return MappingProxyType(DEFAULTS.get(name, {})) if isinstance(name, str) else {}
 
 
+def without_constants(values: Any, constants: Mapping[str, Any]) -> Any:
+    """Drop settings of earlier versions that are constants now, where they have that value."""
+    if not isinstance(values, dict):
+        return values
+    return {key: value for key, value in values.items() if key not in constants or value != constants[key]}
+
+
 def fill_section(name: object, section: str, values: Any) -> Any:
     """Fill the given settings of one section with those that come with the name."""
     section_defaults = {

@@ -13,11 +13,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from palaver.trainers.config.defaults import without_constants
 from palaver.utils.config import Section
 
 Estimator = Literal["k1", "k2", "k3"]
@@ -61,12 +62,6 @@ class KLConfig(Section):
         description="-d, d^2 / 2, or exp(d) - d - 1, per token; d = log pi_ref - log pi. auto: k3 in the loss, else k1",
     )
     clamp: float | None = Field(None, gt=0, description="largest size of one token's term")
-    centre: Literal["agent_batch", "sequence", "leave_one_out", "none"] = Field(
-        "agent_batch", description="what a token's term is compared with, in place `advantage`"
-    )
-    source: Literal["sample", "learner"] = Field(
-        "sample", description="log-probs compared: as sampled, or as the learner scores them; differ for stale samples"
-    )
     reference: Annotated[str, AfterValidator(_checked)] = Field(
         "start",
         description="`start`, `step:N` (weights after update N), `lag:N` (of N updates ago; keeps N copies of what is "
@@ -77,6 +72,11 @@ class KLConfig(Section):
         None, gt=0, description="KL of a completion, in nats, that the weight is moved to keep; null keeps the weight"
     )
     horizon: int = Field(1000, ge=1, description="completions in which the weight may move by a fifth or so")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_constants(cls, values: Any) -> Any:
+        return without_constants(values, {"centre": "agent_batch", "source": "sample"})
 
     @property
     def resolved_estimator(self) -> Estimator:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from palaver.trainers.config.defaults import without_constants
 from palaver.utils.config import Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
+CONSTANTS = {
+    "hyper": 64, "max_grad_norm": 10.0, "double": True, "target": "hard", "tau": 0.01, "confidence": 0.0,
+}  # fmt: skip
 ENCODERS = ("auto", "table", "words", "policy")
 
 
@@ -30,24 +34,23 @@ class MixerConfig(Section):
     features: int = Field(256, ge=1, description="texts that a table holds; width of hashed words")
     hidden: int = Field(64, ge=1, description="width of the two hidden layers of Q_i; a table has none")
     embed: int = Field(32, ge=1, description="e: width of the mixer")
-    hyper: int = Field(64, ge=1, description="hidden width of the networks that give the mixer its weights")
     optimizer: Literal["rmsprop", "adam"] = Field("rmsprop", description="of values and mixer")
     lr: float = Field(5e-4, gt=0, description="its learning rate, which is constant")
-    max_grad_norm: float = Field(10.0, ge=0, description="0 turns clipping off")
     buffer: int = Field(5000, ge=1, description="joint steps that the replay holds")
     batch: int = Field(32, ge=1, description="joint steps of an update; none is made before there are as many")
     updates: int = Field(8, ge=1, description="updates of values and mixer in a training step")
-    double: bool = Field(True, description="the next actions are chosen by the live values, not by the target's")
-    target: Literal["hard", "soft"] = Field("hard", description="copy the live weights now and then, or move to them")
-    target_every: int = Field(200, ge=1, description="updates between hard copies")
-    tau: float = Field(0.01, gt=0, le=1, description="how far a soft target moves in an update")
+    target_every: int = Field(200, ge=1, description="updates between copies of the live weights to the targets")
     epsilon: tuple[Share, Share] = Field((1.0, 0.05), description="legal: chance of a random action, first and last")
     epsilon_steps: int = Field(50, ge=1, description="legal: training steps in which it falls")
     credit: Literal["counterfactual", "value"] = Field(
         "counterfactual", description="sentences: the difference that an answer makes to Q_tot, or Q_i less its mean"
     )
     start: int = Field(10, ge=0, description="sentences: first training steps, in which the plain return is compared")
-    confidence: float = Field(0.0, ge=0, description="sentences: alpha of the confidence gain; 0 is none")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_constants(cls, values: Any) -> Any:
+        return without_constants(values, CONSTANTS)
 
     @field_validator("encoder")
     @classmethod

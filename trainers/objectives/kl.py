@@ -4,7 +4,7 @@ Per token, k estimates KL(pi || pi_ref) by `kl.estimator`, clamped to [-`kl.clam
 
     loss        L_rt <- L_rt + coef k_rt                      differentiable
     reward      r_r  <- r_r - coef sum_t k_rt                 before returns and baseline, so that it acts over turns
-    advantage   A_rt <- A_r + coef (centre - k_rt)            after normalisation; without gradient
+    advantage   A_rt <- A_r + coef (mean - k_rt)              after normalisation; without gradient
 
 With `kl.target` the coefficient follows the divergence (`adapted`).
 """
@@ -24,7 +24,7 @@ MOST = 0.2  # largest error that one step corrects, as a share of the target
 
 
 def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> Tensor:
-    """KL penalty k of every token: (R, T), 0 on padding.
+    """KL penalty k of every token, 0 on padding. Any shape; (R, T) of a batch.
 
     Args:
         logp: (R, T).
@@ -39,22 +39,19 @@ def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> 
 def token_terms(
     k: Mapping[int, Tensor],
     agent_of: Mapping[int, int],
-    config: KLConfig,
     coefs: Sequence[float],
     total: AllSum = local_sum,
 ) -> dict[int, Tensor]:
-    """coef (centre - k_t) of every token, to be added to its advantage.
+    """coef (mean - k_t) of every token, to be added to its advantage.
 
-    The centre makes the terms of a set of tokens sum to 0, so that only drift beyond the mean is penalised: all
-    tokens of the agent (`agent_batch`), those of the completion (`sequence`), its others (`leave_one_out`, whose
-    mean gradient is exactly that of the divergence; a centre that includes its own token shrinks it by 1 - 1/n), or
-    none. The term of a token alone in its set is 0. Computed over the whole rollout of all processes, before
-    minibatches: OpenPipe ART, which this follows, does it within each packed batch, so that it depends on packing.
+    The mean is over all n tokens of its agent.
+    The terms of an agent sum to 0, so that only drift beyond its mean is penalised; the mean includes the token itself,
+    which shrinks the gradient by 1 - 1/n. Computed over the whole rollout of all processes, before minibatches:
+    OpenPipe ART, which this follows, does it within each packed batch, so that it depends on packing.
 
     Args:
         k: row -> (T,).
-        agent_of: row -> index of its agent; centres are taken within.
-        config: the centring.
+        agent_of: row -> index of its agent.
         coefs: the coefficient of each agent.
         total: sums over the processes that share the rollout.
     """
@@ -64,18 +61,8 @@ def token_terms(
         sums[agent_of[row]] += float(values.sum())
         counts[agent_of[row]] += len(values)
     everywhere = total(*sums, *counts)
-
-    def term(row: int, values: Tensor) -> Tensor:
-        everything, n = everywhere[agent_of[row]], everywhere[agents + agent_of[row]]
-        if config.centre == "none":
-            return -values
-        if config.centre == "sequence":
-            return values.mean() - values
-        if config.centre == "leave_one_out":
-            return (everything - values) / (n - 1) - values if n > 1 else torch.zeros_like(values)
-        return everything / n - values
-
-    return {row: coefs[agent_of[row]] * term(row, values) for row, values in k.items()}
+    means = [value / max(1.0, n) for value, n in zip(everywhere[:agents], everywhere[agents:], strict=True)]
+    return {row: coefs[agent_of[row]] * (means[agent_of[row]] - values) for row, values in k.items()}
 
 
 def adapted(coef: float, kl: float, n: float, target: float, horizon: float) -> float:

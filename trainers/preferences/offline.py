@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs
+from palaver.agents.llm.scoring.packing import token_batches
 from palaver.core import Completion, Episode, Message, PolicyError, TaskError, Turn, stable_seed
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.preferences.files import read
@@ -73,7 +74,9 @@ class PairReader:
         for spoken in by_policy.values():
             policy = team[spoken[0][1]]
             assert isinstance(policy, LLMPolicy)  # no other has tokens
-            for batch in self._batches([(known[index][agent], index, agent) for index, agent in spoken]):
+            entries = [(known[index][agent], index, agent) for index, agent in spoken]
+            max_tokens = self.config.train.pass_tokens(self.distributed.device)
+            for batch in token_batches(entries, lambda entry: _length(entry[0]), max_tokens):
                 prompts = [completion.prompt_ids for completion, *_ in batch]
                 tokens = [completion.token_ids for completion, *_ in batch]
                 with torch.no_grad(), self.distributed.autocast(), policy.active() as model:
@@ -81,23 +84,6 @@ class PairReader:
                 for row, (completion, index, agent) in zip(logp.double().tolist(), batch, strict=True):
                     known[index][agent] = replace(completion, sample_logprobs=tuple(row[: len(completion.token_ids)]))
         return [replace(turn, completions=completions) for turn, completions in zip(turns, known, strict=True)]
-
-    def _batches(self, spoken: Sequence[tuple[Completion, int, str]]) -> Iterator[list[tuple[Completion, int, str]]]:
-        """Yield batches, in order, of at most the tokens of one pass (or one completion)."""
-        max_tokens, batch, longest = (
-            self.config.train.pass_tokens(self.distributed.device),
-            list[tuple[Completion, int, str]](),
-            0,
-        )
-        for entry in spoken:
-            length = len(entry[0].prompt_ids) + len(entry[0].token_ids)
-            longest = max(longest, length)
-            if batch and longest * (len(batch) + 1) > max_tokens:
-                yield batch
-                batch, longest = [], length
-            batch.append(entry)
-        if batch:
-            yield batch
 
 
 def _turn(position: int, pair: PreferenceRecord, side: int, team: Mapping[str, Policy]) -> Turn:
@@ -135,9 +121,13 @@ def _written(policy: LLMPolicy, observation: str, text: str) -> Completion:
     return Completion(text, prompt, tokens, version=policy.version)
 
 
+def _length(completion: Completion) -> int:
+    return len(completion.prompt_ids) + len(completion.token_ids)
+
+
 def _fits(policy: LLMPolicy, completion: Completion, task: str, agent: str) -> None:
     context = getattr(policy.model.config.get_text_config(), "max_position_embeddings", math.inf)
-    length = len(completion.prompt_ids) + len(completion.token_ids)
+    length = _length(completion)
     if length > context:
         raise PolicyError(
             f"a pair of task {task!r} has {length} tokens for {agent!r}, more than the {context} of {policy.name!r}: "

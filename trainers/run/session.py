@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 
 from palaver.core import ConfigError
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run import checkpoint
-from palaver.trainers.run.clock import Clock
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import LAUNCH, METRICS, STATUS, begin
 from palaver.trainers.run.logging import RunLogger, read_metrics
@@ -25,22 +25,51 @@ from palaver.trainers.run.progress import bar
 from palaver.utils.run_folder import DiskErrorContext, locked, overwrite, replace_text
 
 
-@dataclass(frozen=True, slots=True)
-class SessionResources:
-    """Resources of an open session, passed to the loop."""
+@dataclass(slots=True)
+class Clock:
+    """Wall and CPU seconds of a run, over resumes."""
 
-    run_logger: RunLogger | None
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    def start(self) -> None:
+        """Start or resume counting."""
+        self.wall = time.perf_counter() - self.wall
+        self.cpu = time.process_time() - self.cpu
+
+    def read(self) -> dict[str, float]:
+        """Return the seconds so far."""
+        return {"wall_s": round(time.perf_counter() - self.wall, 3), "cpu_s": round(time.process_time() - self.cpu, 3)}
+
+
+@dataclass(slots=True)
+class RunSession:
+    """An open run, as `run_session` yields it to the loop.
+
+    Attributes:
+        config: config of the run.
+        distributed: its processes.
+        folder: its folder.
+        clock: its clock.
+        done: steps done; the loop counts on.
+        run_logger: loggers of metrics; None on other processes than the main one.
+        report: called after each step with the step and its metrics.
+        interrupted: returns True if the user requested a stop.
+    """
+
+    config: RunConfig
+    distributed: Distributed
+    folder: Path
     clock: Clock
-    report: Callable[[int, dict[str, Any]], None]
-    interrupted: Callable[[], bool]
+    done: int = 0
+    run_logger: RunLogger | None = None
+    report: Callable[[int, dict[str, Any]], None] = lambda *_: None
+    interrupted: Callable[[], bool] = lambda: False
 
-
-class Runs(Protocol):
-    """Training loop of a run."""
-
-    def run(self, start: int) -> int:
-        """Train from step `start` on; return the number of steps done."""
-        ...
+    def close(self) -> None:
+        """Close the loggers."""
+        if self.run_logger:
+            self.run_logger.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,70 +93,56 @@ class RunStart:
         return locked(self.folder) if distributed.is_main and not self.locked else nullcontext()
 
 
-def run_session(
-    config: RunConfig,
-    distributed: Distributed,
-    begun: RunStart,
-    console: Console,
-    opened: Callable[[SessionResources], Runs],
-) -> Path:
-    """Run a loop in its folder; its `status.json` is then `done`, `interrupted` or `failed`.
+@contextmanager
+def run_session(config: RunConfig, distributed: Distributed, begun: RunStart, console: Console) -> Iterator[RunSession]:
+    """Open a run in its folder for the loop inside.
+
+    Its `status.json` is then `done`, `interrupted` or `failed`.
 
     Args:
         config: config of the run.
         distributed: its processes.
         begun: its folder, and the checkpoint to resume from.
         console: console of the progress bar.
-        opened: makes the loop.
-
-    Returns:
-        The folder.
 
     Raises:
         FolderInUseError: another process writes into the folder.
         ConfigError: the folder holds another run.
         DiskError: the disk is full; a later resume continues exactly.
     """
-    folder = begun.folder
+    folder, done = begun.folder, checkpoint.step_of(begun.checkpoint) if begun.checkpoint else 0
     with begun.hold(distributed), DiskErrorContext(f"go on with: palaver train --resume {folder}"):
         # a run may have begun here while the models were loaded
         if distributed.is_main and not begun.locked and (folder / METRICS).is_file():
             raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
-        _run(config, distributed, begun, console, opened)
-    return folder
+        run = RunSession(config, distributed, folder, _clock(folder), done)
+        try:
+            with graceful_stop() as signals, _status_file(run, signals):
+                run.interrupted = signals.wished
+                if distributed.is_main:
+                    run.run_logger = _open(config, begun, done)
+                with bar(config, done, console, visible=distributed.is_main) as run.report:
+                    yield run
+        finally:
+            run.close()
 
 
-def _run(
-    config: RunConfig,
-    distributed: Distributed,
-    begun: RunStart,
-    console: Console,
-    opened: Callable[[SessionResources], Runs],
-) -> None:
-    """Open the loggers, run the loop and write its final status."""
-    done = checkpoint.step_of(begun.checkpoint) if begun.checkpoint else 0
-    run_logger = None
-    status = "failed"
+@contextmanager
+def _status_file(run: RunSession, signals: _Signals) -> Iterator[None]:
+    """Write `status.json`: running inside, then how the run ended."""
+    main, status = run.distributed.is_main, "failed"
     try:
-        with graceful_stop() as signals:
-            try:
-                if distributed.is_main:
-                    _status(begun.folder, "running", done)
-                    run_logger = _open(config, begun, done)
-                with bar(config, done, console, visible=distributed.is_main) as report:
-                    loop = opened(SessionResources(run_logger, _clock(begun.folder), report, signals.wished))
-                    done = loop.run(done)
-                    status = "done" if done == config.train.steps else "interrupted"
-            except KeyboardInterrupt:
-                status = "interrupted"
-                raise
-            finally:
-                signals.raises = False  # a third Ctrl-C must not end the note of the second
-                if distributed.is_main:
-                    _last_status(begun.folder, status, max(done, run_logger.step if run_logger else 0))
+        if main:
+            _status(run.folder, "running", run.done)
+        yield
+        status = "done" if run.done == run.config.train.steps else "interrupted"
+    except KeyboardInterrupt:
+        status = "interrupted"
+        raise
     finally:
-        if run_logger:
-            run_logger.close()
+        signals.raises = False  # a third Ctrl-C must not end the note of the second
+        if main:
+            _last_status(run.folder, status, max(run.done, run.run_logger.step if run.run_logger else 0))
 
 
 def _open(config: RunConfig, begun: RunStart, done: int) -> RunLogger:
@@ -144,7 +159,7 @@ def _clock(folder: Path) -> Clock:
     for line in reversed(read_metrics(folder / METRICS)):
         if "wall_s" in line and "cpu_s" in line:
             return Clock(line["wall_s"], line["cpu_s"])
-    return Clock(0.0, 0.0)
+    return Clock()
 
 
 class _Signals:

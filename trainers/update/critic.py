@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.llm.scoring.packing import padded
+from palaver.agents.llm.scoring.packing import padded, token_batches
 from palaver.core import stable_seed
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.lambda_returns import ValueNorm, value_loss
@@ -130,22 +130,31 @@ class Critic:
             NumericalError: the loss or its gradient is not finite; the weights are as before that minibatch.
         """
         self.take_in(samples)
-        losses, norm = [], 0.0
         for epoch in range(self.config.epochs):
             generator = torch.Generator().manual_seed(stable_seed(self.seed, self.name, step, epoch))
             order = torch.randperm(len(samples.ids), generator=generator)
             for minibatch in order.tensor_split(self.config.minibatches):
                 if not self.distributed.all_sum(float(len(minibatch)))[0]:
                     continue  # on every process alike: they must take the same number of steps
-                losses.append(self.backward(_pick(samples, minibatch.tolist())))
-                norm = self.step()
-        return critic_stats(samples, losses, norm)
+                self.learn(_pick(samples, minibatch.tolist()))
+        return self.stats(samples)
 
     def take_in(self, samples: Samples) -> None:
-        """Update the normalisation of targets, once per batch of rollouts."""
+        """Begin an update: move the normalisation of targets, once per batch of rollouts."""
+        self.losses, self.grad_norm = list[float](), 0.0
         if self.norm:
             sums = float(samples.target.sum()), float(samples.target.square().sum()), float(len(samples.target))
             self.norm.update(*self.distributed.all_sum(*sums))
+
+    def learn(self, samples: Samples) -> None:
+        """Make one optimiser step; of the head alone where the trunk is shared."""
+        self.losses.append(self.backward(samples))
+        self.grad_norm = self.step()
+
+    def stats(self, samples: Samples) -> CriticStats:
+        """Statistics of an update, of these samples."""
+        explained = _explained(samples.target, samples.old)
+        return CriticStats(sum(self.losses) / max(1, len(self.losses)), self.grad_norm, explained)
 
     def backward(self, samples: Samples) -> float:
         """Add the gradient of the mean loss over the samples of all processes, and return that mean.
@@ -229,17 +238,8 @@ class Critic:
 
     def _batches(self, reads: list[Read]) -> list[list[Read]]:
         """Batches, long sequences first, of at most `micro_tokens` padded tokens (or one sequence)."""
-        batches: list[list[Read]] = []
-        for sequence in sorted(reads, key=lambda read: (-len(read[0]), read)):
-            if not batches or len(batches[-1][0][0]) * (len(batches[-1]) + 1) > self.micro_tokens:
-                batches.append([])
-            batches[-1].append(sequence)
-        return batches
-
-
-def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> CriticStats:
-    """Statistics of an update from its samples, losses of its steps and last gradient norm."""
-    return CriticStats(sum(losses) / max(1, len(losses)), norm, _explained(samples.target, samples.old))
+        ordered = sorted(reads, key=lambda read: (-len(read[0]), read))
+        return list(token_batches(ordered, lambda read: len(read[0]), self.micro_tokens))
 
 
 def _reads(ids: Sequence[Ids], counts: Sequence[int]) -> list[Read]:

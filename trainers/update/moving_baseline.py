@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from palaver.trainers.rollout.batch import Batch
-from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.rollout.batch import Batch, credited_rewards
+from palaver.trainers.update.advantage_estimators import AdvantageBatch, AdvantageEstimator, KLTerms
 
 
 def ema(mean: float, seen: float, decay: float) -> float:
@@ -41,39 +42,27 @@ class EpisodeReturns:
     rows: tuple[int, ...]
 
 
-class MovingBaseline:
-    """Baseline b_i of every agent: 0 at first, then updated after each of its episodes.
+class MovingBaseline(AdvantageEstimator):
+    """Estimator of returns less a moving mean b_i of every agent.
 
+    It is 0 at first, and updated after each of the agent's episodes.
     A run has one environment, so that a mean per agent is one per environment and agent.
-
-    Args:
-        decay: in [0, 1).
     """
 
-    def __init__(self, decay: float) -> None:
-        self.decay = decay
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.means: dict[str, float] = {}
 
-    def estimate(
-        self, batch: Batch, reward: Tensor, discount: float, distributed: Distributed
-    ) -> tuple[Tensor, dict[str, float]]:
-        """Return the baseline of every completion and the means after the step; `means` stays.
+    def estimate(self, batch: Batch, kl: KLTerms) -> AdvantageBatch:
+        """Fill a batch; the values of its rows are their baselines. The means move in `update`.
 
         All completions of an agent in one episode have the mean before that episode. A completion in several episodes,
         in a tree or with crossed joint actions, has the mean before the first of them, so that its baseline contains
         none of its own returns. Episodes are ordered by task, then by branch, over all processes, so that the result
         does not depend on the number of processes.
-
-        Args:
-            batch: this process's share of the batch.
-            reward: (J, N) credited rewards.
-            discount: gamma, per turn.
-            distributed: the processes that share the rollout; all must call.
-
-        Returns:
-            (R,) in float64, and agent -> mean.
         """
-        episodes = episode_returns(batch, reward, discount)
+        distributed, reward = self.distributed, credited_rewards(batch, self.algorithm, self.cost(kl))
+        episodes = episode_returns(batch, reward, self.config.algorithm.discount)
         order = sorted(
             distributed.gather([(episode, distributed.rank, index) for index, episode in enumerate(episodes)]),
             key=lambda item: (len(item[0].task), item[0].task, item[2]),  # places are whole numbers: shorter is less
@@ -84,7 +73,20 @@ class MovingBaseline:
         for index in reversed(range(len(episodes))):  # the first episode of a row is written last
             for row in episodes[index].rows:
                 value[row] = mine[index].get(batch.agents[int(batch.agent[row])], 0.0)
-        return value, after
+        return AdvantageBatch(self.filled(batch, kl, value), kl, self.row_weights(batch), value, means=after)
+
+    def update(self, estimated: AdvantageBatch, step: int) -> dict[str, Any]:
+        """Move the means to those after the batch."""
+        self.means = dict(estimated.means)
+        return super().update(estimated, step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the means."""
+        return {"moving": self.means}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.means = dict(state["moving"])
 
     def follow(self, episodes: Sequence[EpisodeReturns]) -> tuple[list[dict[str, float]], dict[str, float]]:
         """Means before each episode, in their order, and those after the last."""
@@ -92,7 +94,7 @@ class MovingBaseline:
         for episode in episodes:
             before.append(dict(means))
             for agent, seen in episode.returns.items():
-                means[agent] = ema(means.get(agent, 0.0), seen, self.decay)
+                means[agent] = ema(means.get(agent, 0.0), seen, self.config.algorithm.decay)
         return before, means
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
+from palaver.agents.llm.scoring.packing import token_batches
 from palaver.core import CheckpointError, Sampling, stable_seed
 from palaver.trainers.config.run import OptimConfig, RunConfig
 from palaver.trainers.objectives.kl import penalty
@@ -21,6 +22,8 @@ from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.update.reference_model import Reference, reference_of
+
+ExtraGradient = Callable[[Sequence[int]], None]  # adds a gradient for these rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class UpdateInput:
     factor: Tensor | None = None
     extra: Mapping[int, Tensor] = field(default_factory=dict)
     reference: Mapping[int, Tensor] = field(default_factory=dict)
-    also: Callable[[Sequence[int]], None] | None = None
+    also: ExtraGradient | None = None
 
 
 def learning_rate_schedule(config: OptimConfig, step: int, steps: int) -> float:
@@ -376,20 +379,11 @@ def _checkpoint_gradients(model: Any) -> None:
                     setattr(module, name, 0.0)
 
 
-def micro_batches(batch: Batch, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
-    """Yield batches, long prompts first, of at most `most_tokens` padded tokens (or one row)."""
-    completions = batch.completions
-    length = {row: len(completions[row].prompt_ids) + len(completions[row].token_ids) for row in rows}
-    longest = 0
-    micro_batch: list[int] = []
-    for row in sorted(rows, key=lambda row: (-len(completions[row].prompt_ids), completions[row].prompt_ids, row)):
-        longest = max(longest, length[row])
-        if micro_batch and longest * (len(micro_batch) + 1) > most_tokens:
-            yield micro_batch
-            micro_batch, longest = [], length[row]
-        micro_batch.append(row)
-    if micro_batch:
-        yield micro_batch
+def micro_batches(batch: Batch, rows: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """Batches, long prompts first, of at most `max_tokens` padded tokens (or one row)."""
+    prompts = [completion.prompt_ids for completion in batch.completions]
+    ordered = sorted(rows, key=lambda row: (-len(prompts[row]), prompts[row], row))
+    return token_batches(ordered, lambda row: len(prompts[row]) + len(batch.completions[row].token_ids), max_tokens)
 
 
 def padded_rows(values: Sequence[Tensor], like: Tensor) -> Tensor:

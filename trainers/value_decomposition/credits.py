@@ -10,8 +10,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from palaver.trainers.objectives.advantages import ALMOST_EQUAL, group_mean, group_std
-
 Mix = Callable[[Tensor, Tensor], Tensor]  # (J, N) values, (J, S) states -> (J,) value of the joint action
 
 
@@ -43,17 +41,3 @@ def counterfactual(q: Tensor, allowed: Tensor, chosen: Tensor, state: Tensor, mi
         mean = (torch.stack(others, dim=1) * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
         credits.append(torch.where(may[:, agent], base - mean, torch.zeros_like(base)))
     return torch.stack(credits, dim=1)
-
-
-def confidence_gain(advantage: Tensor, nll: Tensor, group: Tensor, alpha: float) -> Tensor:
-    """A exp(-alpha z), (R,), with z the standardised NLL of a completion, (R,).
-
-    z = (NLL - mean of the group) / its population standard deviation. NLL is the mean over an answer's tokens of -log
-    pi, the sample's estimate of the entropy H, and log|V| - H is the mean KL(pi || uniform): if a policy was more
-    confident than in the answer's siblings, the advantage of either sign grows. After the confidence gain of MAVERL
-    (reference implementation of 2026), without the sign of its older form, which spared confident mistakes. Groups with
-    a standard deviation below 1e-6 are unchanged.
-    """
-    deviation, spread = nll - group_mean(nll, group), group_std(nll, group, "population")
-    z = torch.where(spread > ALMOST_EQUAL, deviation / spread.clamp(min=ALMOST_EQUAL), torch.zeros_like(deviation))
-    return advantage * torch.exp(-alpha * z)

@@ -15,7 +15,9 @@ from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.value_decomposition.mixers import AgentValues, Kind, mixer
 from palaver.trainers.value_decomposition.replay import DecisionFeatures, Replay, TransitionBatch
-from palaver.trainers.value_decomposition.targets import follow, greedy, picked, td_loss, td_target
+from palaver.trainers.value_decomposition.targets import greedy, picked, td_loss, td_target
+
+MAX_GRAD_NORM = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class FactoredValues:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stable_seed(seed, "value mixing"))
             values = AgentValues(shape.agents, shape.features, config.hidden, shared=shape.shared, linear=shape.linear)
-            mixing = mixer(kind, shape.agents, shape.state, config.embed, config.hyper)
+            mixing = mixer(kind, shape.agents, shape.state, config.embed)
         self.live = Networks(values, mixing)
         self.target = copy.deepcopy(self.live).requires_grad_(False)
         self.updates = 0
@@ -136,22 +138,18 @@ class FactoredValues:
         loss = td_loss(q_tot, td_target(batch.reward, batch.goes_on, following))
         self.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
-        max_norm = self.config.max_grad_norm or torch.inf
-        norm = nn.utils.clip_grad_norm_(self.live.parameters(), max_norm)
+        norm = nn.utils.clip_grad_norm_(self.live.parameters(), MAX_GRAD_NORM)
         if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
             raise NumericalError("the loss of the mixed values is not finite", [])
         self.optimizer.step()
         self.updates += 1
-        if self.config.target == "soft":
-            follow(self.target.parameters(), self.live.parameters(), self.config.tau)
-        elif self.updates % self.config.target_every == 0:
-            follow(self.target.parameters(), self.live.parameters(), 1.0)
+        if self.updates % self.config.target_every == 0:
+            self.target.load_state_dict(self.live.state_dict())
         return loss.item(), q_tot.mean().item(), gap.item(), norm.item()
 
     def _following(self, then: DecisionFeatures) -> Tensor:
-        """(B,) value of the greedy next joint action by the target network."""
-        chooser = self.live if self.config.double else self.target
-        best = greedy(chooser.values(then.candidates), then.allowed)
+        """(B,) value of the next joint action, chosen by the live values, by the target network."""
+        best = greedy(self.live.values(then.candidates), then.allowed)
         next_values: Tensor = self.target(then, best)
         return next_values
 

@@ -50,15 +50,15 @@ class Monotonic(nn.Module):
         agents: N.
         state: S, width of the state.
         embed: E.
-        hyper: hidden width of the networks that make W1 and wf.
+        hidden: hidden width of the networks that make W1 and wf.
     """
 
-    def __init__(self, agents: int, state: int, embed: int, hyper: int) -> None:
+    def __init__(self, agents: int, state: int, embed: int, hidden: int = 64) -> None:
         super().__init__()
         self.agents, self.embed = agents, embed
-        self.w1 = nn.Sequential(nn.Linear(state, hyper), nn.ReLU(), nn.Linear(hyper, agents * embed))
+        self.w1 = nn.Sequential(nn.Linear(state, hidden), nn.ReLU(), nn.Linear(hidden, agents * embed))
         self.b1 = nn.Linear(state, embed)
-        self.wf = nn.Sequential(nn.Linear(state, hyper), nn.ReLU(), nn.Linear(hyper, embed))
+        self.wf = nn.Sequential(nn.Linear(state, hidden), nn.ReLU(), nn.Linear(hidden, embed))
         self.v = nn.Sequential(nn.Linear(state, embed), nn.ReLU(), nn.Linear(embed, 1))
 
     def forward(self, q: Tensor, state: Tensor) -> Tensor:
@@ -67,9 +67,9 @@ class Monotonic(nn.Module):
         return monotonic(q, w1, self.b1(state), self.wf(state), self.v(state)[:, 0])
 
 
-def mixer(kind: Kind, agents: int, state: int, embed: int, hyper: int) -> nn.Module:
+def mixer(kind: Kind, agents: int, state: int, embed: int) -> nn.Module:
     """Make the mixer of an algorithm."""
-    return AdditiveMixer() if kind == "sum" else Monotonic(agents, state, embed, hyper)
+    return AdditiveMixer() if kind == "sum" else Monotonic(agents, state, embed)
 
 
 class AgentValues(nn.Module):

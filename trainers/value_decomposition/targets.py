@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def greedy(q: Tensor, allowed: Tensor) -> Tensor:
@@ -28,7 +26,7 @@ def picked(q: Tensor, chosen: Tensor, allowed: Tensor) -> Tensor:
 def td_target(reward: Tensor, goes_on: Tensor, following: Tensor) -> Tensor:
     """y = r + gamma Q_tot'(s', argmax Q(s', .)), (B,) each.
 
-    Double Q-learning (arXiv 1509.06461) if the argmax is that of the live values and Q_tot' the target's.
+    Double Q-learning (arXiv 1509.06461): the argmax is that of the live values, and Q_tot' is the target's.
 
     Args:
         reward: reward of the team.
@@ -56,10 +54,3 @@ def epsilon(first: float, last: float, steps: int, step: int) -> float:
     """
     done = min(1.0, (step - 1) / max(1, steps - 1)) if steps > 1 else 1.0
     return first + (last - first) * done
-
-
-@torch.no_grad()
-def follow(target: Iterable[nn.Parameter], live: Iterable[nn.Parameter], tau: float) -> None:
-    """theta' <- (1 - tau) theta' + tau theta (arXiv 1509.02971, algorithm 1); tau = 1 copies."""
-    for theirs, ours in zip(target, live, strict=True):
-        theirs.lerp_(ours, tau) if tau < 1 else theirs.copy_(ours)

@@ -8,13 +8,15 @@ sequences up to rounding. With G answers of T tokens to a prompt of P tokens it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+T = TypeVar("T")
 LONGEST = 2048  # tokens of one packed sequence: beyond, attention over siblings costs more than the prompt it saves
 WORTH = 0.9  # pack where the work falls below this share
 PROMPT, PADDING = 0, -1
@@ -114,3 +116,17 @@ def attention_mask(segment: Tensor) -> Tensor:
     query_segment, key_segment = segment[:, :, None], segment[:, None, :]
     earlier = torch.ones(segment.shape[1], segment.shape[1], dtype=torch.bool, device=segment.device).tril()
     return (earlier & ((key_segment == PROMPT) | (key_segment == query_segment)))[:, None]
+
+
+def token_batches(items: Iterable[T], length: Callable[[T], int], max_tokens: int) -> Iterator[list[T]]:
+    """Yield batches, in order, of at most `max_tokens` padded tokens (or one item)."""
+    batch: list[T] = []
+    longest = 0
+    for item in items:
+        longest = max(longest, length(item))
+        if batch and longest * (len(batch) + 1) > max_tokens:
+            yield batch
+            batch, longest = [], length(item)
+        batch.append(item)
+    if batch:
+        yield batch

@@ -25,8 +25,8 @@ from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.rollout.team import trainable_team
-from palaver.trainers.run.clock import Clock
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.run.session import Clock, RunSession
 from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.updater import Updater
 
@@ -77,10 +77,10 @@ def build(order: TeamMeasurement, world: Distributed) -> PolicyGradientLoop:
         PolicyUpdater(policy, [agent for agent, its in team.items() if its is policy], config, world)
         for policy in policies.values()
     ]
-    clock = Clock(0.0, 0.0)
-    clock.start()
+    session = RunSession(config, world, Path(), Clock())
+    session.clock.start()
     study = Updater(algorithm(config.algorithm.name), config, learners, world)
-    return PolicyGradientLoop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
+    return PolicyGradientLoop(session, env, env, team, study)
 
 
 def _config(order: TeamMeasurement) -> RunConfig:

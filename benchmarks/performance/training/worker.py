@@ -29,8 +29,8 @@ from palaver.trainers.algorithms.base import chosen as chosen_row
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.policy_gradient import PolicyGradientLoop
-from palaver.trainers.run.clock import Clock
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.run.session import Clock, RunSession
 from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.updater import Updater
 
@@ -99,10 +99,10 @@ def build(chosen: ModelShape, order: MeasurementOrder) -> PolicyGradientLoop:
         for index, agent in enumerate(AGENTS)
     }
     learners = [PolicyUpdater(policy, [agent], config, world) for agent, policy in team.items()]
-    clock = Clock(0.0, 0.0)
-    clock.start()
+    session = RunSession(config, world, Path(), Clock())
+    session.clock.start()
     study = Updater(chosen_row(config.algorithm), config, learners, world)
-    return PolicyGradientLoop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
+    return PolicyGradientLoop(session, env, env, team, study)
 
 
 def _config(chosen: ModelShape, order: MeasurementOrder) -> RunConfig:

@@ -11,9 +11,10 @@ import yaml
 from rich.console import Console
 
 from palaver.benchmarks.experiments.marlhf import run as steps
-from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, dump, is_marlhf, load, recipes
+from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, load
 from palaver.core import ConfigError, TaskError
 from palaver.trainers.preferences.files import read
+from palaver.utils.config import dump, recipes
 from tests.trainers.toys import forget_toy, register_toy, save_model
 
 pytest.importorskip("trl")
@@ -92,14 +93,12 @@ def test_what_cannot_work_is_refused_before_work(toy, tmp_path):
         steps.run(config(toy, tmp_path / "b.yaml"), tmp_path / "full", told([]))
 
 
-@pytest.mark.parametrize("name", list(recipes()))
+@pytest.mark.parametrize("name", list(recipes("marlhf")))
 def test_shipped_recipes_are_whole(name, tmp_path):
     made = load(name, ["fit.lr=0.5"])
     assert made.fit.lr == 0.5
     (tmp_path / FILE).write_text(dump(made))
     assert load(str(tmp_path)) == made
-    assert is_marlhf(name)
-    assert is_marlhf(str(tmp_path))
     assert (made.run() is None) == (name == "reward-model")
 
 
@@ -112,9 +111,10 @@ def test_bad_recipes_are_named(tmp_path):
         load("arxiv-marlhf", ["team.base=arxiv"])
     path = tmp_path / "mine.yaml"
     path.write_text("pairs: {group_size: 1}\n")
-    assert is_marlhf(str(path))
     with pytest.raises(ConfigError, match=r"pairs.group_size"):
         load(str(path))
     path.write_text("pairs: [")
-    assert not is_marlhf(str(path))
-    assert not is_marlhf("arxiv-magrpo")
+    with pytest.raises(ConfigError, match="mine.yaml: while parsing"):
+        load(str(path))
+    with pytest.raises(ConfigError, match="'arxiv-magrpo' is a recipe: palaver train arxiv-magrpo"):
+        load("arxiv-magrpo")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-import pytest
 import torch
 
-from palaver.trainers.value_decomposition.credits import confidence_gain, counterfactual
+from palaver.trainers.value_decomposition.credits import counterfactual
 from palaver.trainers.value_decomposition.mixers import Monotonic, added
 
 Q = torch.tensor([[[1.0, 2.0, 6.0], [4.0, 0.0, 0.0]], [[1.0, 2.0, 6.0], [4.0, 0.0, 0.0]]])
@@ -48,21 +45,3 @@ def test_under_a_monotonic_mixer_the_better_of_two_own_answers_is_never_given_le
     for a in range(4):
         for b in range(4):
             assert bool(((own[:, a] < own[:, b]) | (given[:, a] >= given[:, b] - 1e-5)).all())
-
-
-def test_confidence_by_hand():
-    """NLL 1, 2, 3 in a group: mean 2, population deviation sqrt(2/3), z = -1.224745, 0, 1.224745; alpha 0.25.
-
-    exp(0.306186) = 1.358235: the surest answer counts more, whether it was good or bad. The other group has no spread.
-    """
-    advantage = torch.tensor([2.0, -1.0, -2.0, 5.0, 6.0], dtype=torch.float64)
-    nll = torch.tensor([1.0, 2.0, 3.0, 4.0, 4.0], dtype=torch.float64)
-    found = confidence_gain(advantage, nll, torch.tensor([0, 0, 0, 1, 1]), 0.25)
-    gain = math.exp(0.25 * math.sqrt(1.5))
-    assert gain == pytest.approx(1.358235, abs=1e-6)
-    assert found.tolist() == pytest.approx([2 * gain, -1.0, -2 / gain, 5.0, 6.0])
-
-
-def test_a_confident_mistake_costs_more():
-    found = confidence_gain(torch.tensor([-1.0, -1.0]), torch.tensor([0.5, 3.0]), torch.tensor([0, 0]), 0.25)
-    assert found[0] < -1.0 < found[1]

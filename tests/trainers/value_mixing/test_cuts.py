@@ -14,14 +14,14 @@ from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.trainers.algorithms.vdn import VDN
 from palaver.trainers.config.loading import parse
-from palaver.trainers.rollout.batch import add_advantages, make_batch
+from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.train import train
+from palaver.trainers.update.advantage_estimators import KLTerms, MixerEstimator
 from palaver.trainers.value_decomposition.encoders import OneHotEncoder
 from palaver.trainers.value_decomposition.play import play
 from palaver.trainers.value_decomposition.replay import Replay, stacked, together
 from palaver.trainers.value_decomposition.scenes import acts, conversation_before, transitions
-from palaver.trainers.value_decomposition.sentences import CompletionMixer
 from tests.trainers.learning import policy
 from tests.trainers.toys import SEATS, Script, register_toy, save_model
 from tests.trainers.value_mixing.test_legal import Steps, seats
@@ -99,10 +99,10 @@ def test_over_legal_actions_the_values_are_those_of_the_task_without_its_limit()
     assert wrong == pytest.approx([2 / 7, 8 / 7], abs=0.1)
 
 
-def mixing(**more: Any) -> CompletionMixer:
+def mixing(**more: Any) -> MixerEstimator:
     config = parse({"algorithm": {"name": "vdn", "discount": GAMMA, "mixer": OWN | more}})
     alone = SimpleNamespace(device="cpu", gather=list, all_sum=lambda *numbers: list(numbers))
-    return CompletionMixer("sum", config, SEATS, policy(), alone)
+    return MixerEstimator(VDN, config, [SimpleNamespace(agents=SEATS, policy=policy())], alone)
 
 
 ENDS = [({}, 2.5, 0.02), ({"truncated": False, "terminated": True}, 1.75, 0.3)]
@@ -116,9 +116,8 @@ def test_over_sentences_a_cut_turn_is_worth_what_follows_elsewhere(first, value,
     """
     table = make_batch(rolled(Short(**first), ["whole", "cut"], look_ahead=SEATS))
     made = mixing()
-    filled = add_advantages(table, VDN, made.config.algorithm)
     for _ in range(12):
-        made.estimate_advantages(filled, None)
+        made.estimate(table, KLTerms())
     scene = acts(table, SEATS, made.encoder).scenes["0"]
     q = made.values.values(stacked([scene]).candidates)[0]  # the joint actions are x with y, xx with yy
     assert q.sum(dim=0).tolist() == pytest.approx([value] * 2, abs=near)

@@ -14,8 +14,8 @@ from tests.closeness import assert_values_close
 def test_vdn_is_the_sum():
     assert added(torch.tensor([[1.0, 2.0, -4.0], [0.5, 0.0, 0.0]])).tolist() == [-1.0, 0.5]
     assert AdditiveMixer()(torch.tensor([[1.0, 2.0]]), torch.zeros(1, 3)).tolist() == [3.0]
-    assert isinstance(mixer("sum", 2, 3, 4, 5), AdditiveMixer)
-    assert isinstance(mixer("monotonic", 2, 3, 4, 5), Monotonic)
+    assert isinstance(mixer("sum", 2, 3, 4), AdditiveMixer)
+    assert isinstance(mixer("monotonic", 2, 3, 4), Monotonic)
 
 
 def test_qmix_by_hand():
@@ -42,7 +42,7 @@ def _numpy(layer: nn.Module, x: np.ndarray) -> np.ndarray:
 
 def test_qmix_is_what_numpy_makes_of_its_weights():
     torch.manual_seed(3)
-    net = Monotonic(agents=3, state=5, embed=4, hyper=6)
+    net = Monotonic(agents=3, state=5, embed=4, hidden=6)
     q, state = torch.randn(7, 3), torch.randn(7, 5)
     s = state.numpy()
     w1 = np.abs(_numpy_layers(net.w1, s)).reshape(7, 3, 4)
@@ -56,7 +56,7 @@ def test_no_agent_can_lower_the_team_by_raising_itself():
     torch.manual_seed(0)
     for seed in range(5):
         torch.manual_seed(seed)
-        net = Monotonic(agents=4, state=6, embed=8, hyper=16)
+        net = Monotonic(agents=4, state=6, embed=8, hidden=16)
         q, state = 3 * torch.randn(200, 4), 3 * torch.randn(200, 6)
         q.requires_grad_()
         (slope,) = torch.autograd.grad(net(q, state).sum(), q)
@@ -73,7 +73,7 @@ def test_unit_weights_make_vdn_of_qmix():
 
 def test_the_worth_of_a_state_shifts_the_team_and_no_choice():
     torch.manual_seed(1)
-    net = Monotonic(agents=2, state=3, embed=4, hyper=5)
+    net = Monotonic(agents=2, state=3, embed=4, hidden=5)
     q, state = torch.randn(6, 2), torch.randn(1, 3).expand(6, -1)
     before = net(q, state).detach()
     with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +13,12 @@ import torch
 
 from palaver.core import ConfigError
 from palaver.trainers.algorithms.qmix import QMIX
+from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
-from palaver.trainers.value_decomposition.sentences import CompletionMixer
+from palaver.trainers.update.advantage_estimators import KLTerms, MixerEstimator
 from tests.closeness import assert_values_close
 from tests.trainers.learning import episode, policy
 from tests.trainers.toys import register_toy, save_model
@@ -38,12 +40,18 @@ def lanes() -> Batch:
     )
 
 
-def judged(kind: str, times: int = 1, **mixer: Any) -> tuple[CompletionMixer, Batch, Batch]:
+def mixer_of(kind: str, config: Any) -> MixerEstimator:
+    return MixerEstimator(
+        replace(QMIX, mixer=kind), config, [SimpleNamespace(agents=("a", "b"), policy=policy())], ALONE
+    )
+
+
+def judged(kind: str, times: int = 1, **mixer: Any) -> tuple[MixerEstimator, Batch, Batch]:
     config = settings(**mixer)
-    mixing = CompletionMixer(kind, config, ("a", "b"), policy(), ALONE)
+    mixing = mixer_of(kind, config)
     filled = add_advantages(lanes(), QMIX, config.algorithm)
     for _ in range(times):
-        found = mixing.estimate_advantages(filled, None)
+        found = mixing.estimate(filled, KLTerms()).batch
     return mixing, filled, found
 
 
@@ -82,25 +90,15 @@ def test_until_the_values_are_learnt_the_plain_return_is_compared(settings):
     assert mixing.replay.transitions
     if "start" in settings:
         assert mixing.stats.updates
-        assert not torch.equal(mixing.estimate_advantages(filled, None).advantage, filled.advantage)
+        assert not torch.equal(mixing.estimate(filled, KLTerms()).batch.advantage, filled.advantage)
 
 
 def test_a_cost_is_taken_from_what_the_team_is_paid():
     mixing, filled, _ = judged("sum")
     mixing.replay.transitions.clear()
-    mixing.estimate_advantages(filled, torch.full((len(filled),), 0.25, dtype=torch.float64))
+    mixing.config = mixing.config.model_copy(update={"kl": KLConfig(place="reward")})
+    mixing.estimate(filled, KLTerms(tokens=[torch.tensor([0.25])] * len(filled), coef=torch.ones(len(filled)).double()))
     assert sorted(each.reward for each in mixing.replay.transitions) == [-0.25, 0.75, 0.75, 1.75]
-
-
-def test_confidence_acts_on_the_advantage():
-    _, filled, plain = judged("sum", start=9)
-    sure = [0.1 * (row + 1) for row in range(len(filled))]
-    for row, each in enumerate(filled.completions):
-        object.__setattr__(each, "sample_logprobs", (-sure[row],))
-    config = settings(start=9, confidence=0.5)
-    found = CompletionMixer("sum", config, ("a", "b"), policy(), ALONE).estimate_advantages(filled, None)
-    assert not torch.allclose(found.advantage, plain.advantage)
-    assert torch.equal(found.advantage.sign(), plain.advantage.sign())
 
 
 TIMINGS = ("wall_s", "cpu_s", "tokens_per_s", "time/")
@@ -119,7 +117,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, name):
         "env": {"id": "lengths-v0", "turns": 2}, "policy": {"model": save_model(tmp_path / "m"), "max_tokens": 8},
         "algorithm": {
             "name": name, "group_size": 2, "discount": 0.9,
-            "mixer": {"batch": 4, "start": 1, "target_every": 3, "confidence": 0.25},
+            "mixer": {"batch": 4, "start": 1, "target_every": 3},
         },
         "optim": {"lr": 1e-2}, "train": {"steps": 4, "checkpoint_every": 2}, "eval": {"n": 0}, "device": "cpu",
         "log": {"tensorboard": False, "episodes": False},
@@ -167,7 +165,7 @@ def test_branches_may_be_compared_by_their_values(tmp_path):
     ("key", "told"),
     [
         ("algorithm.mixer.embd=3", "embed"), ("algorithm.mixer.epsilon=[2,0]", "algorithm.mixer.epsilon"),
-        ("algorithm.mixer.target=firm", "hard"), ("algorithm.mixer.tau=0", "algorithm.mixer.tau"),
+        ("algorithm.mixer.actions=words", "sentences"), ("algorithm.mixer.credit=all", "algorithm.mixer.credit"),
         ("algorithm.mixer.batch=0", "algorithm.mixer.batch"), ("algorithm.mixer.lr=-1", "algorithm.mixer.lr"),
     ],
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaver.trainers.value_decomposition.targets import epsilon, follow, greedy, picked, td_loss, td_target
+from palaver.trainers.value_decomposition.targets import epsilon, greedy, picked, td_loss, td_target
 
 
 def test_the_best_of_what_is_allowed():
@@ -41,13 +41,3 @@ def test_the_chance_of_a_random_action(step, expected):
 
 def test_a_schedule_of_one_step_is_at_its_end():
     assert epsilon(1.0, 0.1, 1, 1) == pytest.approx(0.1)
-
-
-def test_a_soft_target_moves_by_tau_and_a_hard_one_is_a_copy():
-    theirs, ours = torch.nn.Parameter(torch.tensor([0.0, 10.0])), torch.nn.Parameter(torch.tensor([1.0, 0.0]))
-    follow([theirs], [ours], 0.25)
-    assert theirs.tolist() == [0.25, 7.5]
-    follow([theirs], [ours], 0.25)
-    assert theirs.tolist() == [0.4375, 5.625]
-    follow([theirs], [ours], 1.0)
-    assert theirs.tolist() == [1.0, 0.0]

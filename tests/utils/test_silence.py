@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks.experiments import silence
+from palaver.utils import workers
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(silence.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(workers.time, "monotonic", lambda: now[0])
     return now
 
 
 def test_silence_grows_until_a_file_does(clock, tmp_path):
     log, metrics = tmp_path / "log", tmp_path / "run" / "metrics.jsonl"
-    kept = silence.Silence(log, metrics)
+    kept = workers.Silence((log, metrics))
     clock[0] = 130.0
     assert kept.seconds() == 30.0  # neither file is there
     log.write_text("one\n")
