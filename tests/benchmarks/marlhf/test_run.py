@@ -114,7 +114,7 @@ def test_bad_recipes_are_named(tmp_path):
     with pytest.raises(ConfigError, match=r"pairs.group_size"):
         load(str(path))
     path.write_text("pairs: [")
-    with pytest.raises(ConfigError, match="mine.yaml: while parsing"):
+    with pytest.raises(ConfigError, match=r"mine\.yaml: while parsing"):
         load(str(path))
     with pytest.raises(ConfigError, match="'arxiv-magrpo' is a recipe: palaver train arxiv-magrpo"):
         load("arxiv-magrpo")
