@@ -8,19 +8,30 @@ from collections.abc import Iterator
 from typing import Any, get_args, get_origin
 
 import pytest
+import typer
 import yaml
 from pydantic import BaseModel
 
 from palaver.benchmarks.experiments.marlhf.recipe import MARLHFConfig
 from palaver.benchmarks.experiments.matrix_games.plan import LabConfig
 from palaver.benchmarks.experiments.reasoning.plan import ReasoningPlan
+from palaver.benchmarks.performance.pokemon.speed import PokemonBenchmarkConfig
+from palaver.benchmarks.performance.sandbox import SandboxBenchmark
+from palaver.benchmarks.performance.step import StepBenchmark
+from palaver.benchmarks.performance.teams import TeamBenchmark
+from palaver.cli.app import app
+from palaver.cli.commands.arena import ArenaSettings
 from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.config.defaults import DEFAULTS
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.curriculum.config import Curriculum
 from tests.architecture.source import ROOT, WINGS
 
-CONFIGS: list[type[BaseModel]] = [RunConfig, MARLHFConfig, LabConfig, ReasoningPlan, BCConfig, Curriculum]
+CONFIGS: list[type[BaseModel]] = [
+    *(RunConfig, MARLHFConfig, LabConfig, ReasoningPlan, BCConfig, Curriculum, ArenaSettings),
+    *(StepBenchmark, TeamBenchmark, SandboxBenchmark, PokemonBenchmarkConfig),
+]
+MOST_OPTIONS = 12  # of a command; the rest are `key=value`
 COMMAND_LINE = {"overrides"}  # holds the keys of the command line, whichever they are
 EXAMPLE = re.compile(r"(?<![\w./-])((?:[a-z_]+\.)*[a-z_]+)(?:=(?=[^\s=`])|: (?=[^`\n]*`))")  # key=value, `key: value`
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -84,3 +95,21 @@ def test_a_setting_that_is_used_nowhere_is_named():
         optim: Section = Section()
 
     assert [key for key in leaves(Config) if not shown(key)] == ["optim.unheard_of"]
+
+
+def commands(group: Any = None, name: str = "palaver") -> Iterator[tuple[str, Any]]:
+    """Every command with its name, those of groups too."""
+    for word, command in (group or typer.main.get_command(app)).commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{name} {word}")
+        else:
+            yield f"{name} {word}", command
+
+
+def test_commands_have_few_options():
+    counts = {
+        name: sum(parameter.param_type_name == "option" and parameter.name != "help" for parameter in command.params)
+        for name, command in commands()
+    }
+    assert len(counts) > 25
+    assert {name: number for name, number in counts.items() if number > MOST_OPTIONS} == {}
