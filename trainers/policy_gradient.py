@@ -119,8 +119,10 @@ class PolicyGradientLoop(BaseLoop):
     def tabulated(self, episodes: Sequence[Episode], step: int) -> Batch:
         """Make the table of a step's episodes, with length penalties."""
         batch, cache = make_batch(episodes, self.updater.agents), self.config.algorithm.overlong
+        if not cache:
+            return batch
         limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
-        return replace(batch, overlong=overlong(batch, limits, cache)) if cache else batch
+        return replace(batch, overlong=overlong(batch, limits, cache))
 
     def save_failed_rows(
         self, error: NumericalError, batch: Batch, episodes: Sequence[Episode], step: int

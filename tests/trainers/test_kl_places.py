@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaver.trainers.objectives.losses import KL
+from palaver.trainers.objectives.kl import KL
 
 REFERENCE = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 

@@ -8,12 +8,10 @@ import pytest
 import torch
 
 from palaver.trainers.config.run import OptimConfig
+from palaver.trainers.objectives.kl import kl_k1, kl_k2, kl_k3
 from palaver.trainers.objectives.losses import (
     LossInputs,
     cispo,
-    kl_k1,
-    kl_k2,
-    kl_k3,
     ppo_clip,
     reinforce,
     token_weights,

@@ -18,9 +18,62 @@ from torch import Tensor
 
 from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.objectives.lambda_returns import AllSum, local_sum
-from palaver.trainers.objectives.losses import KL, kl_k3
 
 MOST = 0.2  # largest error that one step corrects, as a share of the target
+
+
+def kl_k1(logp: Tensor, reference: Tensor) -> Tensor:
+    """Per-token estimate of KL(pi || pi_ref): -d with d = log pi_ref - log pi; of either sign.
+
+    Schulman, "Approximating KL divergence" (2020), estimator k1. As a term of a loss it is useless: on the policy's own
+    samples the mean of its gradient is 0.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+
+    Returns:
+        (R, T).
+    """
+    return logp - reference
+
+
+def kl_k2(logp: Tensor, reference: Tensor) -> Tensor:
+    """Per-token estimate of KL(pi || pi_ref): d^2 / 2 with d = log pi_ref - log pi.
+
+    Never below 0. Schulman, "Approximating KL divergence" (2020), estimator k2. On the policy's own samples its mean
+    gradient is that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed: the gradient of a
+    token grows with log(pi / pi_ref) without bound.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+
+    Returns:
+        (R, T).
+    """
+    return (reference - logp).square() / 2
+
+
+def kl_k3(logp: Tensor, reference: Tensor) -> Tensor:
+    """Per-token estimate of KL(pi || pi_ref): exp(d) - d - 1 with d = log pi_ref - log pi.
+
+    Never below 0. Schulman, "Approximating KL divergence" (2020), estimator k3. Its value is unbiased, its gradient is
+    not: on the policy's own samples that is, in the mean, the gradient of KL(pi_ref || pi), (1 - pi_ref / pi) for each
+    token. It stays below 1 for a token that the reference never samples, so that a small reward can outweigh it.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+
+    Returns:
+        (R, T).
+    """
+    d = reference - logp
+    return torch.exp(d) - d - 1
+
+
+KL = {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3}
 
 
 def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> Tensor:

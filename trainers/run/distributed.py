@@ -36,7 +36,7 @@ class Distributed:
     def __init__(self, device: str, dtype: Literal["fp32", "bf16"], cores: int | None = None) -> None:
         AcceleratorState._reset_state()  # a second run in one process may want another precision
         self.accelerator = Accelerator(cpu=device == "cpu", mixed_precision="bf16" if dtype == "bf16" else "no")
-        self.cores = cores
+        self.cores = cores or usable_cores()
         self.size: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
         self.is_main: bool = self.accelerator.is_main_process
@@ -71,7 +71,7 @@ class Distributed:
         Policies with one `host` share a module whose selected adapter is state: do not pass them together.
         """
         threads = torch.get_num_threads()
-        spare = (self.cores or usable_cores()) // threads if self.size == 1 and self.device == "cpu" else 1
+        spare = self.cores // threads if self.size == 1 and self.device == "cpu" else 1
         if spare < 2 or len(items) < 2:
             return [function(item) for item in items]
         with ThreadPoolExecutor(spare, initializer=torch.set_num_threads, initargs=(threads,)) as pool:

@@ -52,6 +52,10 @@ class Updater:
         config: config of the run.
         learners: one per distinct policy.
         distributed: device and processes.
+
+    Attributes:
+        agents: those that are trained.
+        independent: no two policies share a model, so that they may be updated at the same time.
     """
 
     def __init__(
@@ -59,12 +63,10 @@ class Updater:
     ) -> None:
         self.algorithm, self.config, self.learners, self.distributed = algorithm, config, list(learners), distributed
         self.estimator = ESTIMATORS[algorithm.estimator](algorithm, config, self.learners, distributed)
+        self.agents = _agents(self.learners)
+        hosts = {id(learner.policy.shared_engine) for learner in self.learners}
+        self.independent = len(hosts) == len(self.learners)
         self._update_policies = {"together": self._together, "sequence": self._in_sequence}[algorithm.order]
-
-    @property
-    def agents(self) -> list[str]:
-        """The agents that are trained."""
-        return [agent for learner in self.learners for agent in learner.agents]
 
     def assign(self, team: Mapping[str, Policy]) -> None:
         """Assign each policy to its agents in `team`, and sort the learners by agent.
@@ -75,6 +77,7 @@ class Updater:
         for learner in self.learners:
             learner.agents = tuple(agent for agent in agents if team[agent] is learner.policy)
         self.learners.sort(key=lambda learner: agents.index(learner.agents[0]))
+        self.agents = _agents(self.learners)
 
     def estimate_advantages(self, batch: Batch) -> AdvantageBatch:
         """Fill the table with returns and advantages.
@@ -160,8 +163,7 @@ class Updater:
 
     def _map_learners(self, function: Callable[[PolicyUpdater], T]) -> list[T]:
         """Apply `function` to every learner; in threads, unless some share one model."""
-        hosts = {id(learner.policy.shared_engine) for learner in self.learners}
-        if len(hosts) < len(self.learners):
+        if not self.independent:
             return [function(learner) for learner in self.learners]
         return self.distributed.at_once(function, self.learners)
 
@@ -202,3 +204,7 @@ class Updater:
             learner.reference.advance(step)
         metrics = {"kl_coef": coef, "k1_text": mean_kl}
         return {f"{agent}/{name}": value for agent in learner.agents for name, value in metrics.items()}
+
+
+def _agents(learners: Sequence[PolicyUpdater]) -> list[str]:
+    return [agent for learner in learners for agent in learner.agents]
