@@ -42,7 +42,7 @@ def test_it_serves_on_the_loopback_address_and_leaves_nothing():
 
 @pytest.mark.usefixtures("pool")
 def test_control_c_ends_the_command_and_all_its_processes():
-    command = [sys.executable, "-m", "palaver", "showdown", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "palaver", "pokemon", "serve", "--port", "0"]
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a background job starts ignores Ctrl-C
     with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeds) as process:
         assert process.stdout.readline().startswith("listening at ws://127.0.0.1:")
