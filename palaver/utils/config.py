@@ -225,7 +225,9 @@ def _sections(kind: str, name: str, text: str) -> DictConfig:
     except _UNREADABLE as error:
         raise ConfigError(f"{name}: {one_line(error)}") from error
     if not isinstance(config, DictConfig):
-        raise ConfigError(f"{name}: a {KINDS[kind].noun} is a mapping, such as `train: {{steps: 10}}` in a recipe")
+        raise ConfigError(
+            f"{name}: a {KINDS[kind].noun} is a mapping of sections, such as `train: {{steps: 10}}` in a recipe"
+        )
     if kind == "run" and "format" in config:  # a curriculum has a format of battles
         refuse_format({"format": config.pop("format")}, name)
     found = config.pop("kind", kind)

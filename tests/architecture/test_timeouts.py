@@ -33,10 +33,8 @@ WITHOUT = {
         "palaver/cli/groups/showdown.py",
         "server.wait",
     ): "a server runs until Ctrl-C; it is looked at several times a second",
-    (
-        "trainers/policy_gradient.py",
-        "self.distributed.wait",
-    ): "for the other processes of a run, with the limit of torch",
+    ("trainers/run/loop.py", "run.distributed.wait"): "for the other processes of a run, with the limit of torch",
+    ("trainers/run/loop.py", "self.distributed.wait"): "likewise",
 }
 
 

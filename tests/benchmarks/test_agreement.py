@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from palaver.benchmarks.reports import charts, coding_conventions
+from palaver.benchmarks.reports import coding_conventions
 from palaver.benchmarks.reports.run_folder import read
+from palaver.benchmarks.reports.run_report import curves
 from palaver.benchmarks.reports.run_report.page import write
 from palaver.benchmarks.reports.summary import score
 from palaver.core import Completion, Episode, Turn
@@ -106,7 +107,7 @@ def test_a_run_that_has_just_begun(folder):
 
 def test_the_shares_are_drawn_on_the_page_and_in_the_picture(folder):
     run = read(folder)
-    panels = charts.share_panels(run)
+    panels = curves.share_panels(run)
     assert [panel.title for panel in panels] == [
         "What the helper is for, says aux",
         "What the helper is for, says main",
@@ -121,10 +122,10 @@ def test_the_shares_are_drawn_on_the_page_and_in_the_picture(folder):
 
 
 def test_other_environments_have_none(fabricate):
-    assert charts.share_panels(read(fabricate())) == []
+    assert curves.share_panels(read(fabricate())) == []
 
 
 def test_an_environment_that_is_not_registered_here_has_none(folder):
     path = folder / "config.yaml"
     path.write_text(path.read_text().replace("coding-mini-v0", "mine-v0"))
-    assert charts.share_panels(read(folder)) == []
+    assert curves.share_panels(read(folder)) == []

@@ -228,7 +228,17 @@ def test_a_run_that_writes_nothing_is_ended(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("blow", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_stopped_in_the_middle_and_gone_on(small, tmp_path, blow, code):
     """No worker is left, and what is done is not done again."""
-    command = [sys.executable, "-m", "palaver", "experiment", "matrix-games", *small, "lab.cores=1", "--out", str(tmp_path / "x")]
+    command = [
+        sys.executable,
+        "-m",
+        "palaver",
+        "experiment",
+        "matrix-games",
+        *small,
+        "lab.cores=1",
+        "--out",
+        str(tmp_path / "x"),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         done = _first(tmp_path / "x")

@@ -138,7 +138,7 @@ def test_worked_example_of_pairs():
 
 
 def test_keys_of_mixers_stand_where_there_is_one():
-    assert {name for name in ALGORITHMS if "`algorithm.mixer.tau`" in pages.keys(algorithm(name))} == {"vdn", "qmix"}
+    assert {name for name in ALGORITHMS if "`algorithm.mixer.buffer`" in pages.keys(algorithm(name))} == {"vdn", "qmix"}
     assert "`algorithm.mixer`" not in pages.keys(None)
     assert "| mixer | `mixers.monotonic`" in pages.choices(algorithm("qmix"))
     assert "| mixer |" not in pages.choices(algorithm("magrpo"))

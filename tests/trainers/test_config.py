@@ -287,7 +287,7 @@ def test_references_are_read_and_written_back(reference, write):
     "override",
     [
         "env.length.lo=1",
-        "env.length[0]=3",
+        "env.lengths[0]=3",
         "optim.betas=[1.5,0.9]",
         "optim.lr=.inf",
         "kl.coef=.nan",

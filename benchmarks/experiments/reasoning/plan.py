@@ -122,5 +122,5 @@ def read(source: str, overrides: Sequence[str] = ()) -> ReasoningPlan:
         ConfigError: it cannot be read, or a field does not fit.
     """
     given = values("reasoning", source)
-    given["overrides"] = [*(given.get("overrides") or []), *overrides]
-    return validated(ReasoningPlan, given, where=f"{source}: ")
+    plan = validated(ReasoningPlan, given, where=f"{source}: ")
+    return plan.model_copy(update={"overrides": (*plan.overrides, *overrides)})

@@ -64,11 +64,11 @@ def test_a_game_that_is_lost_is_played_again_and_ends_as_it_would_have(undisturb
         calls = []
         together = MatrixEnv.step_together
 
-        def lost(envs, actions):
+        def lost(envs, actions, *args):
             calls.append(len(envs))
             if len(calls) in (2, 9):
                 raise EpisodeLostError("the simulator did not answer within 60 seconds")
-            return together(envs, actions)
+            return together(envs, actions, *args)
 
         monkeypatch.setattr(MatrixEnv, "step_together", lost)
     else:
@@ -81,15 +81,15 @@ def test_a_game_that_is_lost_is_played_again_and_ends_as_it_would_have(undisturb
 
 def test_a_player_that_loses_the_environment_loses_no_other_game(undisturbed, monkeypatch):
     """As a player that looks ahead in a copy of the battle, whose process is gone."""
-    answers, asked = match._answer, []
+    answers, asked = match._Games.answer, []
 
-    def lost(given, waiting):
-        asked.append(len(waiting))
+    def lost(games, batch):
+        asked.append(len(batch))
         if len(asked) == 3:
             raise EpisodeLostError("gone")
-        return answers(given, waiting)
+        return answers(games, batch)
 
-    monkeypatch.setattr(match, "_answer", lost)
+    monkeypatch.setattr(match._Games, "answer", lost)
     assert outcomes(pool.run(setting(), setting().games(), None)) == undisturbed
 
 

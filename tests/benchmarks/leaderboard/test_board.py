@@ -55,7 +55,7 @@ def test_a_recipe_brings_its_evaluation_along():
     [
         (ECHO.replace(", trained: x", ""), "either a row or missing"),
         (ECHO.replace("untrained: x", "random: x"), "either a row or missing"),
-        (ECHO.replace("n: 2", "m: 2"), "m: "),
+        (ECHO.replace("n: 2", "m: 2"), "unknown key 'm'"),
         ("- [", "cannot read the board"),
         ("5", "cannot read the board"),
     ],

@@ -64,9 +64,9 @@ def test_overrides_hold_for_every_recipe(own):
         ("name: taught", "name: taught, after: nobody", "after names 'nobody'"),
         ("{name: alone, play: {workflow: parallel, agents: 1}}", "{name: alone}", "needs a recipe"),
         ("env: maths-mini-v0", "env: maths-mini-v0\nenw: 1", "enw"),
-        (OWN, "- a list", "no mapping"),
-        (OWN, "a: [", "cannot read"),
-        ("rows:", "overrides: 3\nrows:", "overrides"),
+        (OWN, "- a list", "is a mapping"),
+        (OWN, "a: [", "while parsing"),
+        ("rows:", "overrides: 3\nrows:", "overrides: input should be a valid tuple"),
     ],
 )
 def test_mistakes_are_one_line(own, old, new, says):
@@ -76,7 +76,7 @@ def test_mistakes_are_one_line(own, old, new, says):
 
 
 def test_a_table_that_is_not_there():
-    with pytest.raises(ConfigError, match="the shipped one is 'maths'"):
+    with pytest.raises(ConfigError, match="there is no table file 'nowhere.yaml'"):
         read("nowhere.yaml")
 
 

@@ -10,7 +10,6 @@ from palaver import make, registry
 from palaver.benchmarks.viewer import extras, programs
 from palaver.benchmarks.viewer.page import Choices, collect
 from palaver.core import Completion, Episode, PalaverError
-from palaver.envs.code import base as scoring
 from palaver.envs.code.sandbox.report import Report, TestResult
 from palaver.trainers.rollout.branches import start
 from tests.benchmarks.test_replay import Dice, dice, played  # noqa: F401
@@ -29,7 +28,7 @@ def sandbox(monkeypatch):
         results = (TestResult(1, "pass", "", "f([1]) == [1]"), TestResult(2, "fail", "got []", "f([]) == 1"))
         return Report("fail", 1, 2, results, 0.1, "")
 
-    monkeypatch.setattr(scoring, "run", run)
+    monkeypatch.setattr(programs, "run", run)
     return asked
 
 

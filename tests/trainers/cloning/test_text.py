@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -62,15 +63,15 @@ def test_what_is_scored(model, tmp_path):
     [batch] = list(student.batches(battles, config, 0))
     found = student.score(batch, config, 1)
     assert found.scores.shape == (len(batch), 1, 4)
-    expected = [-1 if each.decision.slot < 0 else made.LEGAL.index(each.decision.executed) for each in batch]
+    expected = [-1 if row.slot < 0 else made.LEGAL.index(row.executed) for row, _ in batch]
     assert found.slot[:, 0].tolist() == expected
     assert expected.count(-1) == 4
 
 
 def test_battles_without_texts(model, tmp_path):
     side = made.battle(0, made.np.random.default_rng(0))[0]
-    bare = [type(row)(**{n: getattr(row, n) for n in type(row).__slots__} | {"text": ""}) for row in side.decisions]
+    bare = [replace(row, text="") for row in side.decisions]
     with Writer(tmp_path / "battles") as writer:
-        writer.add(type(side)(**{n: getattr(side, n) for n in type(side).__slots__} | {"decisions": tuple(bare)}))
+        writer.add(replace(side, decisions=tuple(bare)))
     with pytest.raises(ConfigError, match=r"tournament\.record_text=true"):
         train.clone(BCConfig(model=str(model)), tmp_path / "run", [(tmp_path / "battles", 1.0)])

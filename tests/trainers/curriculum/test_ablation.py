@@ -22,9 +22,9 @@ from tests.trainers.curriculum.fakes import STEPS, FakeBackend, values
         ("mix.old=0.5,", "two values or more"),
         ("mix.old=0.5,0.5", "the value 0.5 stands there twice"),
         ("mix.odl=0,1", "unknown key 'mix.odl'. Did you mean 'old'"),
-        ("stages.secnd.epochs=1,2", "there is no stage 'secnd'"),
+        ("stages.secnd.epochs=1,2", "there is no 'secnd' in stages"),
         ("mix.synthetic=0,1", "name mix.human folders"),
-        ("seed=[,1", "--vary seed"),
+        ("seed=[,1", "--vary: while parsing"),
     ],
 )
 def test_what_cannot_be_varied_is_told(vary, told):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from palaver.trainers.curriculum import merged_metrics as curve
 from palaver.trainers.curriculum.loading import parse
 from palaver.trainers.curriculum.run import run
@@ -31,8 +33,8 @@ class Board:
 
 
 def test_lines_are_told_once_and_in_one_run(tmp_path, monkeypatch):
-    board = Board()
-    monkeypatch.setattr(sinks.importlib, "import_module", lambda name: {"wandb": board}[name])
+    board, load = Board(), importlib.import_module
+    monkeypatch.setattr(sinks.importlib, "import_module", lambda name: board if name == "wandb" else load(name))
     first = values(wandb="offline")
     rest, first["stages"] = first["stages"], first["stages"][:1]
     run(parse(first), tmp_path / "run", FakeBackend(tmp_path / "work"))
