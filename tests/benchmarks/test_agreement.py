@@ -107,14 +107,15 @@ def test_a_run_that_has_just_begun(folder):
 
 def test_the_shares_are_drawn_on_the_page_and_in_the_picture(folder):
     run = read(folder)
-    panels = curves.share_panels(run)
+    panels = list(curves.share_panels(run).values())
     assert [panel.title for panel in panels] == [
         "What the helper is for, says aux",
         "What the helper is for, says main",
     ]
     for panel in panels:
-        ElementTree.fromstring(panel.svg)
-        assert all(f">{name}<" in panel.svg for name in coding_conventions.CONVENTIONS)
+        svg = panel.svg("x")
+        ElementTree.fromstring(svg)
+        assert all(f">{name}<" in svg for name in coding_conventions.CONVENTIONS)
     page = write(run).read_text(encoding="utf-8")
     assert "What the helper is for, says aux" in page
     assert "0 of 4 tests passed; f([1]) raised TypeError" in page
@@ -122,10 +123,10 @@ def test_the_shares_are_drawn_on_the_page_and_in_the_picture(folder):
 
 
 def test_other_environments_have_none(fabricate):
-    assert curves.share_panels(read(fabricate())) == []
+    assert curves.share_panels(read(fabricate())) == {}
 
 
 def test_an_environment_that_is_not_registered_here_has_none(folder):
     path = folder / "config.yaml"
     path.write_text(path.read_text().replace("coding-mini-v0", "mine-v0"))
-    assert curves.share_panels(read(folder)) == []
+    assert curves.share_panels(read(folder)) == {}

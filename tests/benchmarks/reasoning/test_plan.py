@@ -76,7 +76,7 @@ def test_mistakes_are_one_line(own, old, new, says):
 
 
 def test_a_table_that_is_not_there():
-    with pytest.raises(ConfigError, match="there is no table file 'nowhere.yaml'"):
+    with pytest.raises(ConfigError, match=r"there is no table file 'nowhere\.yaml'"):
         read("nowhere.yaml")
 
 
