@@ -11,7 +11,9 @@ from palaver.cli import options, recipes
 from palaver.cli.output import note
 from palaver.core import ConfigError
 
-HELP = """Measure speed and memory. Each takes KEY=VALUE settings, which --explain lists.
+HELP = """Measure the speed of steps, teams, programs and battles.
+
+Each takes KEY=VALUE settings, which --explain lists.
 
 [cyan]palaver bench step setting=C prompts=8[/cyan]
 

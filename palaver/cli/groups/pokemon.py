@@ -6,7 +6,7 @@ import typer
 
 from palaver.cli.groups import battles, clone, ladder, showdown
 
-HELP = """Install the simulator, play on a server, record and clone battles.
+HELP = """Install the simulator; play on a server; clone battles.
 
 [bold]Examples[/bold]
 
