@@ -12,7 +12,7 @@ from palaver.trainers.curriculum.records import PlayerRating
 
 from palaver.benchmarks.reports.curriculum import data, figures, page, tables
 from palaver.core import CheckpointError
-from palaver.trainers.curriculum.loading import parse
+from palaver.trainers.curriculum.config import parse
 from palaver.trainers.curriculum.run import run
 from tests.trainers.curriculum.fakes import FakeBackend, values
 

@@ -16,8 +16,7 @@ from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.progress import title
 from palaver.trainers.run.session import RunStart, SessionResources, run_session
-from palaver.trainers.value_decomposition.legal import LegalLoop
-from palaver.trainers.value_decomposition.play import Assignment
+from palaver.trainers.value_decomposition.legal import Assignment, LegalLoop
 from palaver.trainers.value_decomposition.players import ValueTeam
 from palaver.trainers.value_decomposition.replay import Replay
 

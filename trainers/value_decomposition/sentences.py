@@ -20,8 +20,8 @@ from palaver.trainers.objectives.advantages import group_mean_baseline, normaliz
 from palaver.trainers.rollout.batch import Batch, by_step
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.value_decomposition.credits import confidence_gain, counterfactual
+from palaver.trainers.value_decomposition.encoders import encoder
 from palaver.trainers.value_decomposition.factored import FactoredValues, MixStats, Shape
-from palaver.trainers.value_decomposition.hidden import encoder
 from palaver.trainers.value_decomposition.mixers import Kind
 from palaver.trainers.value_decomposition.replay import Replay, stacked
 from palaver.trainers.value_decomposition.scenes import Acts, acts, transitions

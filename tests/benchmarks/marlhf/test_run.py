@@ -13,7 +13,7 @@ from rich.console import Console
 from palaver.benchmarks.experiments.marlhf import run as steps
 from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, dump, is_marlhf, load, recipes
 from palaver.core import ConfigError, TaskError
-from palaver.trainers.preferences.files import read
+from palaver.trainers.preferences.record import read
 from tests.trainers.toys import forget_toy, register_toy, save_model
 
 pytest.importorskip("trl")

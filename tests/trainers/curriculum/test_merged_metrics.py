@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from palaver.trainers.curriculum import merged_metrics as curve
-from palaver.trainers.curriculum.loading import parse
+from palaver.trainers.curriculum import run as curve
+from palaver.trainers.curriculum.config import parse
 from palaver.trainers.curriculum.run import run
 from palaver.trainers.run import logging as sinks
 from palaver.trainers.run.files import METRICS

@@ -18,7 +18,7 @@ from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.train import train
 from palaver.trainers.value_decomposition.encoders import OneHotEncoder
-from palaver.trainers.value_decomposition.play import play
+from palaver.trainers.value_decomposition.legal import play
 from palaver.trainers.value_decomposition.replay import Replay, stacked, together
 from palaver.trainers.value_decomposition.scenes import acts, conversation_before, transitions
 from palaver.trainers.value_decomposition.sentences import CompletionMixer

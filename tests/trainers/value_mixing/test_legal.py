@@ -20,7 +20,7 @@ from palaver.trainers.rollout.branches import with_observation
 from palaver.trainers.rollout.team import load_run, model_options
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
-from palaver.trainers.value_decomposition.play import Assignment, play
+from palaver.trainers.value_decomposition.legal import Assignment, play
 from palaver.trainers.value_decomposition.players import ValueTeam, load_players
 
 QUIET = ["log.tensorboard=false", "device=cpu"]
