@@ -120,8 +120,8 @@ _SHIPPED = (
         agents=("p1", "p2"),
         turns=300,
         scripted={
-            "reference": "palaver.envs.pokemon.players.scripted:reference",
-            "uniform": "palaver.envs.pokemon.players.scripted:uniform",
+            "reference": "palaver.envs.pokemon.players.registry:reference",
+            "uniform": "palaver.envs.pokemon.players.registry:uniform",
             "lazy": "palaver.envs.base.scripted:lazy",
         },
         competitive=True,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from palaver.core import Completion, Episode, Turn, stable_seed
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
+from palaver.trainers.rollout.branches import Pick, aligned, counterfactual, crossed, frozen, swept
 
 AGENTS = ("a", "b")
 VOCABULARY = 2

@@ -15,7 +15,7 @@ from palaver.benchmarks.reports.run_folder import RunFolder, episode_of, object_
 from palaver.benchmarks.viewer.battles import unread_battles
 from palaver.core import CheckpointError, Episode
 from palaver.trainers.run.files import CONFIG, METRICS
-from palaver.trainers.trajectories import index
+from palaver.trainers.trajectories import files
 
 LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and never loaded
 _NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")
@@ -71,7 +71,7 @@ def find(path: Path, run: RunFolder | None = None) -> tuple[list[ViewerSource], 
         return [ViewerSource(path)], None
     if not path.is_dir():
         raise CheckpointError(f"there is neither a run folder nor a file of episodes {str(path)!r}")
-    if index.shards(path):
+    if files.shards(path):
         return [ViewerSource(path)], None
     sources = [source for file in sorted((path / "episodes").glob("*")) if (source := _source(file))]
     is_run = any((path / name).is_file() for name in (CONFIG, METRICS))

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaver.core import ConfigError
-from palaver.envs.minecraft.colors import RGB, colors, rgb, shaded
 from palaver.envs.minecraft.letters import faults, slices, summary
-from palaver.envs.minecraft.projection import CORNER, FRONT, extent, faces
+from palaver.envs.minecraft.projection import CORNER, FRONT, RGB, colors, extent, faces, rgb, shaded
 from palaver.envs.minecraft.world import AIR, Cells, Palette
 from palaver.text import one_line
 

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from palaver.core import ConfigError
-from palaver.envs.pokemon.facts import STATS, active, known, move_type, opponent, types
-from palaver.envs.pokemon.showdown.dex import Dex
+from palaver.envs.pokemon.showdown.dex import STATS, Dex, active, known, move_type, opponent, types
 from palaver.envs.pokemon.showdown.view import Mine, OpposingPokemon, Own, SideView, Theirs
 
 CONDITIONS = (

@@ -11,7 +11,7 @@ import pytest
 
 from palaver.benchmarks.reports.curriculum import data, figures, page, tables
 from palaver.core import CheckpointError
-from palaver.trainers.curriculum.loading import parse
+from palaver.trainers.curriculum.config import parse
 from palaver.trainers.curriculum.run import run
 from palaver.trainers.curriculum.state import PlayerRating
 from tests.trainers.curriculum.fakes import FakeBackend, values

@@ -16,8 +16,8 @@ from palaver.benchmarks.showdown_ladder.player import ServerSide, decider
 from palaver.core import CheckpointError, ConfigError, PolicyError, Sampling
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import SIDES, Setup, ShowdownError
-from palaver.trainers.behaviour_cloning.world import layout, vocabulary
-from palaver.trainers.matches import batched_players as crowds
+from palaver.trainers.behaviour_cloning.students import layout, vocabulary
+from palaver.trainers.matches import players as crowds
 
 needs_poke_env = pytest.mark.skipif(not util.find_spec("poke_env"), reason="poke-env is not installed")
 

@@ -11,7 +11,7 @@ import yaml
 
 from palaver.trainers.curriculum import ablation
 from palaver.trainers.curriculum import backend as workshop
-from palaver.trainers.curriculum.loading import load
+from palaver.trainers.curriculum.config import load
 from palaver.utils.config import values as changed
 from tests.trainers.curriculum.fakes import FakeBackend, values
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from palaver.core import ConfigError
-from palaver.envs.minecraft.colors import colors
 from palaver.envs.minecraft.letters import ansi, letters
-from palaver.envs.minecraft.projection import CORNER, FRONT, ViewAngle, extent, faces
+from palaver.envs.minecraft.projection import CORNER, FRONT, ViewAngle, colors, extent, faces
 from palaver.envs.minecraft.rendering import rgb_array
 
 PALETTE = ("white_concrete", "obsidian", "stone_stairs", "stone_bricks", "planks")

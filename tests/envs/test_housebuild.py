@@ -13,7 +13,7 @@ from palaver.core import ConfigError, Message, TaskError
 from palaver.envs.base.scripted import lazy
 from palaver.envs.minecraft.blueprint import Cuboid
 from palaver.envs.minecraft.env import BuildTarget
-from palaver.envs.minecraft.housebuild import data, houses, reference, rules
+from palaver.envs.minecraft.housebuild import data, reference, rules
 from palaver.envs.minecraft.world import empty
 
 PUBLIC = Path("/work/shared/data/housebuild/housebuild.json")
@@ -224,11 +224,11 @@ def test_bands_cover_all_layers(agents, height):
 
 
 def test_generated_houses_differ_and_smaller_sets_begin_larger_ones():
-    for difficulty in houses.SIZES:
-        rows = houses.rows(40, 3, difficulty)
-        assert houses.rows(10, 3, difficulty) == rows[:10]
+    for difficulty in data.SIZES:
+        rows = data.rows(40, 3, difficulty)
+        assert data.rows(10, 3, difficulty) == rows[:10]
         assert len({json.dumps({**row, "task_id": ""}) for row in rows}) == 40
-        assert houses.rows(10, 4, difficulty) != rows[:10]
+        assert data.rows(10, 4, difficulty) != rows[:10]
         for row in rows:
             letters = "".join(text for layer in row["target_spec"]["layers"] for text in layer["rows"])
             assert {k: n for k, n in row["count"].items() if n} == {k: letters.count(k) for k in set(letters)}
@@ -345,7 +345,7 @@ def play(policy, **keywords):
 
 
 @pytest.mark.parametrize("agents", [1, 2, 3, 7, 16])
-@pytest.mark.parametrize("difficulty", houses.SIZES)
+@pytest.mark.parametrize("difficulty", data.SIZES)
 def test_the_reference_team_builds_every_house(agents, difficulty):
     for reward, metrics in play(
         reference.reference, tasks="sample[:16]", agents=agents, num_turns=1, difficulty=difficulty

@@ -16,7 +16,7 @@ from palaver.envs.base.env import StepResult
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch, tree_weights
-from palaver.trainers.rollout.candidates import counterfactual, frozen, swept
+from palaver.trainers.rollout.branches import counterfactual, frozen, swept
 from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout
 from tests.trainers.test_rollout import Waiting
 from tests.trainers.toys import SEATS, Lengths

@@ -12,7 +12,7 @@ from typing import Any
 
 from palaver.core import ConfigError
 from palaver.trainers.trajectories.columns import Columns
-from palaver.trainers.trajectories.index import TrajectoryEntry
+from palaver.trainers.trajectories.files import TrajectoryEntry
 from palaver.trainers.trajectories.reader import Reader
 
 Source = tuple[Reader | Path | str, float]

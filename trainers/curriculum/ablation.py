@@ -16,9 +16,8 @@ from palaver.core import CheckpointError, ConfigError
 from palaver.text import one_line
 from palaver.trainers.curriculum import battles
 from palaver.trainers.curriculum.backend import Backend
-from palaver.trainers.curriculum.config import Curriculum
-from palaver.trainers.curriculum.loading import load as curriculum
-from palaver.trainers.curriculum.loading import parse
+from palaver.trainers.curriculum.config import Curriculum, parse
+from palaver.trainers.curriculum.config import load as curriculum
 from palaver.trainers.curriculum.run import CurriculumProgress, run, table
 from palaver.trainers.curriculum.state import BATTLES, RATING, PlayerRating, StageAttempt, State, places
 from palaver.trainers.matches.results import GAMES, read_games

@@ -23,7 +23,7 @@ from palaver.trainers.matches.recording import Recording
 from palaver.trainers.matches.results import GAMES, GameResult, read_games
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics
-from palaver.trainers.trajectories.index import TrajectoryEntry
+from palaver.trainers.trajectories.files import TrajectoryEntry
 from palaver.trainers.trajectories.reader import Reader
 from palaver.utils.config import validated
 

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, Protocol
 from palaver.agents.base.policy import Policy, act_batched
 from palaver.core import Completion, EpisodeLostError, Request, stable_seed
 from palaver.envs.base.env import Step, TextEnv
-from palaver.trainers.matches.batched_players import PendingDecision
 from palaver.trainers.matches.config import GameSpec, TournamentConfig
-from palaver.trainers.matches.players import Choose, Player
+from palaver.trainers.matches.players import Choose, PendingDecision, Player
 from palaver.trainers.matches.results import GameResult, PlayerStats
 from palaver.trainers.rollout.branches import Branch, Joint, first_joint, start
 from palaver.trainers.rollout.episodes import EpisodeRunner, StepAll

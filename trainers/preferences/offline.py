@@ -15,8 +15,7 @@ from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.agents.llm.scoring.packing import token_batches
 from palaver.core import Completion, Episode, Message, PolicyError, TaskError, Turn, stable_seed
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.preferences.files import read
-from palaver.trainers.preferences.record import ALONE, PreferenceRecord
+from palaver.trainers.preferences.record import ALONE, PreferenceRecord, read
 from palaver.trainers.run.distributed import Distributed
 
 SIDES = (("chosen", 1.0), ("rejected", 0.0))

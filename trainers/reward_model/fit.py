@@ -25,8 +25,7 @@ from palaver.agents.reward_models.files import fresh, save
 from palaver.agents.reward_models.model import Ids, RewardModel
 from palaver.core import ConfigError, PolicyError, ScoringError
 from palaver.trainers.config.reward_model import FitConfig
-from palaver.trainers.preferences.record import PreferenceRecord
-from palaver.trainers.preferences.split import by_task
+from palaver.trainers.preferences.record import PreferenceRecord, by_task
 from palaver.trainers.reward_model.report import Quality, quality
 
 Report = Callable[[int, int, dict[str, float]], None]

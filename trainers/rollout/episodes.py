@@ -3,7 +3,7 @@
 In a rollout every live branch is widened at each turn: w candidates are sampled for each of its agents, combined into
 joint actions (`candidates.py`), and the branch is forked once per joint action. A tree widens G ways at every turn;
 independent continuation widens at the first turn only. Replays, matches (`palaver.trainers.matches.play`) and the play
-over legal actions (`palaver.trainers.value_decomposition.play`) advance by the same runner without widening.
+over legal actions (`palaver.trainers.value_decomposition.legal`) advance by the same runner without widening.
 """
 
 from __future__ import annotations
@@ -22,23 +22,21 @@ from palaver.trainers.config.run import Turns
 from palaver.trainers.rollout.branches import (
     Branch,
     Joint,
-    after,
-    first_joint,
-    foreseen,
-    looking,
-    start,
-    with_turn_rewards,
-)
-from palaver.trainers.rollout.candidates import (
     Pick,
+    after,
     aligned,
     counterfactual,
     crossed,
+    first_joint,
+    foreseen,
     frozen,
+    looking,
     pruned,
     select_best,
+    start,
     stop_early,
     swept,
+    with_turn_rewards,
 )
 
 Candidates = Mapping[str, Sequence[Completion]]  # agent -> its candidates

@@ -12,9 +12,9 @@ import numpy as np
 
 from palaver.core import CheckpointError
 from palaver.text import one_line
-from palaver.trainers.trajectories import index
+from palaver.trainers.trajectories import files
 from palaver.trainers.trajectories.columns import Columns, unpack
-from palaver.trainers.trajectories.index import BLOCKS, TrajectoryEntry
+from palaver.trainers.trajectories.files import BLOCKS, TrajectoryEntry
 from palaver.trainers.trajectories.record import MISSING, Trajectory
 
 Wanted = str | float | Collection[str] | Collection[float] | None
@@ -38,12 +38,12 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        numbers = index.shards(self.folder)
+        numbers = files.shards(self.folder)
         if not numbers:
             raise CheckpointError(
                 f"there are no battles in {str(folder)!r}; record some: palaver arena pokemon-v1 --record {folder}"
             )
-        shards = {shard: index.read(self.folder, shard) for shard in numbers}
+        shards = {shard: files.read(self.folder, shard) for shard in numbers}
         self.tables: Mapping[int, Sequence[str]] = {shard: contents.table for shard, contents in shards.items()}
         once = {(entry.battle, entry.side): entry for shard in reversed(numbers) for entry in shards[shard].entries}
         self.entries: Sequence[TrajectoryEntry] = [
@@ -74,7 +74,7 @@ class Reader:
             CheckpointError: its bytes are damaged.
         """
         entry = self.entries[n]
-        file = index.path(self.folder, entry.shard, BLOCKS)
+        file = files.path(self.folder, entry.shard, BLOCKS)
         try:
             with file.open("rb") as blocks:
                 blocks.seek(entry.at)

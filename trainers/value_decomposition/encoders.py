@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from palaver.core import ConfigError, Conversation
+from palaver.agents.llm.model.eval_mode import evaluating
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.scoring.logprobs import response_logprobs
+from palaver.agents.llm.scoring.packing import padded
+from palaver.core import ConfigError, Conversation, Message, PolicyError
+from palaver.trainers.config.run import RunConfig
 
 Pair = tuple[Conversation, str]  # an agent's conversation, and an action in it
 _WORD = re.compile(r"\w+")
@@ -146,3 +152,179 @@ def hashed(text: str, width: int) -> Tensor:
         vector[(bucket >> 1) % width] += 1.0 if bucket & 1 else -1.0
     unit: Tensor = vector / vector.norm().clamp(min=1e-6)
     return unit
+
+
+LONGEST = 4096  # tokens read of a text where the model says nothing: the newest ones
+LEAST = -20.0  # nats; below it one token is as surprising as another
+
+
+class FrozenFeatures:
+    """Last hidden states of a policy with its initial weights.
+
+    A state is encoded as one message: the mean over its tokens. An action is encoded after its conversation: the mean
+    over its own tokens, the hidden state of the last token before them, log(1 + number of tokens), and with
+    `likelihood` the mean and the minimum log-prob of its tokens under these weights: surprising texts are wrong more
+    often. Vectors are divided by their root mean square.
+
+    Args:
+        body: policy whose current weights are copied.
+        pass_tokens: maximum padded tokens computed at once.
+        likelihood: add features of the log-probs.
+    """
+
+    one_hot = False
+
+    def __init__(self, body: LLMPolicy, pass_tokens: int, likelihood: bool = True) -> None:
+        self.body, self.frozen, self.pass_tokens, self.likelihood = body, body.freeze(), pass_tokens, likelihood
+        config = body.model.config.get_text_config()
+        self.state = int(config.hidden_size)
+        self.action = 2 * self.state + (3 if likelihood else 1)
+        self.longest = int(getattr(config, "max_position_embeddings", LONGEST))
+        self.held = sum(tensor.numel() for tensor in self.frozen.state_dict().values())
+
+    def states(self, texts: Sequence[str]) -> Tensor:
+        """(n, S)."""
+        ids = [self.body.render((Message("user", text),))[-self.longest :] for text in texts]
+        return self._read(ids, [0] * len(ids))[:, : self.state]
+
+    def actions(self, pairs: Sequence[Pair]) -> Tensor:
+        """(n, F)."""
+        prompts, answers = [], []
+        for conversation, action in pairs:
+            answer = list(self.body.tokenizer(action, add_special_tokens=False)["input_ids"])[: self.longest - 1]
+            prompts.append(list(self.body.render(conversation)[-(self.longest - len(answer)) :]))
+            answers.append(answer)
+        ids = [[*before, *answer] for before, answer in zip(prompts, answers, strict=True)]
+        lengths = torch.tensor([float(len(answer)) for answer in answers]).log1p()
+        parts = [self._read(ids, [len(before) for before in prompts]), lengths[:, None]]
+        if self.likelihood:
+            parts.append(self._expected(prompts, answers))
+        return torch.cat(parts, dim=1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the copy of the policy's trained weights."""
+        return {name: tensor.cpu() for name, tensor in self.frozen.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.frozen.load_state_dict({name: tensor.to(self.body.device) for name, tensor in state.items()})
+
+    def _expected(self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Tensor:
+        """(n, 2) mean and minimum log-prob of an answer's tokens, 0 for one without tokens."""
+        features = torch.zeros(len(answers), 2)
+        answered = [row for row, answer in enumerate(answers) if answer]
+        with self.frozen.active() as model, evaluating(model), torch.no_grad():
+            for batch in _batches([[*prompts[row], *answers[row]] for row in answered], self.pass_tokens):
+                rows = [answered[index] for index in batch]
+                logprobs, mask = response_logprobs(model, [prompts[r] for r in rows], [answers[r] for r in rows])
+                logprobs = logprobs.float().clamp(min=LEAST)
+                mean = logprobs.sum(dim=1) / mask.sum(dim=1)
+                features[rows] = torch.stack([mean, logprobs.min(dim=1).values], dim=1).cpu()
+        return features
+
+    def _read(self, ids: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
+        """(n, 2 S) mean over the tokens from `starts` on (of none: the last), and last token before."""
+        features = torch.zeros(len(ids), 2 * self.state)
+        with self.frozen.active() as model, evaluating(model), torch.no_grad():
+            for batch in _batches(ids, self.pass_tokens):
+                tokens = torch.from_numpy(padded([ids[row] for row in batch])).to(self.body.device)
+                hidden = model.base_model(input_ids=tokens, use_cache=False)[0].float()
+                for index, row in enumerate(batch):
+                    length, start = len(ids[row]), starts[row]
+                    mean = hidden[index, min(start, length - 1) : length].mean(dim=0)
+                    before = hidden[index, max(start, 1) - 1]
+                    features[row] = torch.cat([_scaled(mean), _scaled(before)]).cpu()
+        return features
+
+
+class Sentences(Encoder):
+    """A sentence-embedding model of transformers.
+
+    An embedding is the mean of the last hidden states, scaled to length 1.
+
+    Args:
+        name: name of the model, or its folder.
+        device: device of the model.
+        pass_tokens: maximum padded tokens computed at once.
+
+    Raises:
+        PolicyError: it cannot be loaded.
+    """
+
+    one_hot = False
+
+    def __init__(self, name: str, device: str, pass_tokens: int) -> None:
+        library = importlib.import_module("transformers")
+        try:
+            self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name)
+            self.model: Any = library.AutoModel.from_pretrained(name).to(device).eval().requires_grad_(False)
+        except (OSError, ValueError) as error:
+            raise PolicyError(
+                f"algorithm.mixer.encoder: cannot load the model {name!r}: {' '.join(str(error).split())[:200]}"
+            ) from error
+        self.device, self.pass_tokens = torch.device(device), pass_tokens
+        config = self.model.config.get_text_config()
+        self.state = int(config.hidden_size)
+        self.action = 2 * self.state
+        self.longest = int(getattr(config, "max_position_embeddings", LONGEST)) - 2  # some models keep two places
+        self.held = sum(parameter.numel() for parameter in self.model.parameters())
+
+    def states(self, texts: Sequence[str]) -> Tensor:
+        """(n, S)."""
+        ids = [list(self.tokenizer(text)["input_ids"])[-self.longest :] or [0] for text in texts]
+        embeddings = torch.zeros(len(ids), self.state)
+        with torch.no_grad():
+            for batch in _batches(ids, self.pass_tokens):
+                tokens = torch.from_numpy(padded([ids[row] for row in batch])).to(self.device)
+                mask = torch.tensor(
+                    [[position < len(ids[row]) for position in range(tokens.shape[1])] for row in batch]
+                )
+                weight = mask.to(self.device)[..., None].float()
+                hidden = self.model(input_ids=tokens, attention_mask=mask.long().to(self.device))[0].float()
+                mean = (hidden * weight).sum(dim=1) / weight.sum(dim=1)
+                embeddings[batch] = torch.nn.functional.normalize(mean, dim=1).cpu()
+        return embeddings
+
+    def actions(self, pairs: Sequence[Pair]) -> Tensor:
+        """(n, F) embeddings of the conversations, each distinct text once, and of the actions."""
+        contexts = [conversation_text(before) for before, _ in pairs]
+        known = {text: row for row, text in enumerate(dict.fromkeys(contexts))}
+        first = self.states(list(known))[[known[text] for text in contexts]]
+        return torch.cat([first, self.states([action for _, action in pairs])], dim=1)
+
+
+def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> Encoder:
+    """Make the encoder of `algorithm.mixer`.
+
+    Args:
+        config: config of the run.
+        device: device of models.
+        body: policy whose hidden states are read by the encoder `policy`.
+
+    Raises:
+        PolicyError: a model that cannot be loaded.
+    """
+    mixer = config.algorithm.mixer
+    if mixer.reads == "table":
+        return OneHotEncoder(mixer.features)
+    if mixer.reads == "words":
+        return Words(mixer.features)
+    if mixer.reads == "policy":
+        assert body is not None  # refused for legal actions, which have no policy
+        return FrozenFeatures(body, config.train.pass_tokens(body.device.type), mixer.likelihood)
+    torch_device = torch.device(device)
+    return Sentences(mixer.reads.removeprefix("hf:").strip(), device, config.train.pass_tokens(torch_device.type))
+
+
+def _scaled(vector: Tensor) -> Tensor:
+    return vector / vector.square().mean().sqrt().clamp(min=1e-6)
+
+
+def _batches(ids: Sequence[Sequence[int]], max_tokens: int) -> list[list[int]]:
+    """Batches, long texts first, of at most `max_tokens` padded tokens (or one text)."""
+    batches: list[list[int]] = []
+    for row in sorted(range(len(ids)), key=lambda row: (-len(ids[row]), row)):
+        if not batches or len(ids[batches[-1][0]]) * (len(batches[-1]) + 1) > max_tokens:
+            batches.append([])
+        batches[-1].append(row)
+    return batches

@@ -19,9 +19,8 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.branches import with_observation
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.files import CONFIG, refuse_no_run
-from palaver.trainers.value_decomposition.encoders import Encoder
+from palaver.trainers.value_decomposition.encoders import Encoder, encoder
 from palaver.trainers.value_decomposition.factored import FactoredValues, Shape
-from palaver.trainers.value_decomposition.hidden import encoder
 from palaver.trainers.value_decomposition.replay import DecisionFeatures, scene_of, stacked
 from palaver.trainers.value_decomposition.targets import greedy
 

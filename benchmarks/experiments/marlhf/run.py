@@ -27,7 +27,8 @@ from palaver.benchmarks.experiments.marlhf.figure import draw
 from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, load
 from palaver.benchmarks.experiments.marlhf.truth import Truth, truth
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.preferences import files, source
+from palaver.trainers.preferences import source
+from palaver.trainers.preferences.record import read, write
 from palaver.trainers.reward_model.fit import FitResult, Report, fit, need_trl
 from palaver.trainers.run.files import CONFIG, ended
 from palaver.trainers.train import prepare, resume, train
@@ -119,8 +120,8 @@ def _reward_model(config: MARLHFConfig, folder: Path, progress: MarlhfProgress) 
         return dict(json.loads(path.read_text(encoding="utf-8")))
     if not (folder / PAIRS).is_file():
         gathered = source.gather(config.pairs, config.seed, config.device, progress.report)
-        files.write(folder / PAIRS, gathered)
-    pairs = files.read(str(folder / PAIRS))
+        write(folder / PAIRS, gathered)
+    pairs = read(str(folder / PAIRS))
     progress.report(f"{len(pairs):,} pairs of {len({pair.task for pair in pairs}):,} tasks in {folder / PAIRS}")
     name = model_source(config.fit.model, palaver.spec(config.pairs.env.id).demonstrations)
     fitted = fit(

@@ -10,10 +10,8 @@ from typing import Any
 
 from palaver.core import CheckpointError
 from palaver.trainers.curriculum import state as states
-from palaver.trainers.curriculum.config import Curriculum
-from palaver.trainers.curriculum.loading import FILE, load
-from palaver.trainers.curriculum.merged_metrics import lines
-from palaver.trainers.curriculum.run import table
+from palaver.trainers.curriculum.config import FILE, Curriculum, load
+from palaver.trainers.curriculum.run import lines, table
 from palaver.trainers.curriculum.state import BATTLES, RATING, PlayerRating, StageAttempt, State
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.matches.standings import Standings

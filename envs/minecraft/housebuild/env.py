@@ -135,7 +135,7 @@ from palaver.envs.minecraft import feedback as wording
 from palaver.envs.minecraft.commands import ParsedCommands, Terms
 from palaver.envs.minecraft.env import MAX_LENGTH, BuildingEnv, Built
 from palaver.envs.minecraft.housebuild import data, prompts, rules
-from palaver.envs.minecraft.housebuild.houses import Difficulty
+from palaver.envs.minecraft.housebuild.data import Difficulty
 from palaver.envs.minecraft.housebuild.rules import REWARD_NAMES, RewardName, components
 from palaver.envs.minecraft.world import box_of, codes, name
 from palaver.text import one_line

@@ -94,15 +94,86 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from palaver.core import ConfigError
 from palaver.envs.base.arguments import choice, whole_number
 from palaver.envs.minecraft import feedback as wording
 from palaver.envs.minecraft.commands import Terms
 from palaver.envs.minecraft.env import MAX_LENGTH, MOST_AGENTS, BuildingEnv, Built
-from palaver.envs.minecraft.strbuild import data, prompts, reward
+from palaver.envs.minecraft.strbuild import data, reward
 from palaver.envs.minecraft.strbuild.data import Difficulty, Palettes
-from palaver.envs.minecraft.world import AIR_NAME, Palette, box_of, codes
+from palaver.envs.minecraft.strbuild.reward import Measures, texture
+from palaver.envs.minecraft.world import AIR, AIR_NAME, Cells, Palette, box_of, codes
 from palaver.text import one_line
+
+
+def opening(
+    word: str, target: Cells, index: int, shares: Sequence[int], palette: Palette, turns: int, persistent: bool
+) -> str:
+    """The first observation of the agent with this number, counted from 0."""
+    east, top = target.shape[0] - 1, target.shape[1] - 1
+    n = len(shares)
+    role = f"You are builder {index + 1} of {n} who write one word in blocks at once, unseen by each other."
+    lines = [
+        f"{role if n > 1 else 'You write a word in blocks.'} Answer with commands alone, one a line:",
+        "/setblock x y z block",
+        f"The word is {word}. The world goes from 0 0 0 to {east} {top} 0, y is up, and holds only air."
+        + (" Builder 1's commands are carried out first; later ones overwrite." if n > 1 else ""),
+        "The cells to fill, in each row by x; all else stays air:",
+        runs(target[:, :, 0] != AIR),
+        f"Your blocks: {', '.join(palette)}; air empties. Use each of them; what shares a side must not look alike.",
+        f"You have {shares[index]} commands a turn.",
+    ]
+    if turns > 1:
+        lines.append(
+            f"There are {turns} turns; after each the world {'stays as it is' if persistent else 'is emptied'}."
+        )
+    return "\n".join(lines)
+
+
+def runs(cells: NDArray[np.bool_]) -> str:
+    """Rows of cells from the top, `y=4: 0 to 4, 7`; rows without any are left out.
+
+    `cells` is of shape (x, y).
+    """
+    lines = []
+    for y in reversed(range(cells.shape[1])):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], cells[:, y], [False]]))).reshape(-1, 2)
+        ranges = [str(low) if high - low == 1 else f"{low} to {high - 1}" for low, high in edges.tolist()]
+        if ranges:
+            lines.append(f"y={y}: {', '.join(ranges)}")
+    return "\n".join(lines)
+
+
+def measured(measures: Measures) -> str:
+    """Measures of the reward."""
+    return (
+        f"Covered {measures.coverage:.2f} of the letters and {measures.extra_ratio:.2f} of the rest; "
+        f"{measures.adjacent_ratio:.2f} of the sides between blocks have the same look; "
+        f"builders who left a block unused: {measures.unused}."
+    )
+
+
+def difference(target: Cells, built: Cells, palette: Palette) -> str:
+    """All cells that are to be filled or emptied, and all neighbours that look alike."""
+    wanted, stands = target[:, :, 0] != AIR, built[:, :, 0] != AIR
+    parts = [
+        f"{what}:\n{rows}" if (rows := runs(cells)) else f"{what}: none."
+        for what, cells in (("Cells to fill", wanted & ~stands), ("Cells to empty", stands & ~wanted))
+    ]
+    looks = ["", *map(texture, palette)]
+    grid = built[:, :, 0].tolist()
+    pairs = [
+        f"{x} {y} and {x + right} {y + up}"
+        for x, column in enumerate(grid)
+        for y, code in enumerate(column)
+        for right, up in ((1, 0), (0, 1))
+        if code and x + right < len(grid) and y + up < len(column) and looks[grid[x + right][y + up]] == looks[code]
+    ]
+    return "\n".join([*parts, f"Neighbours that look alike: {'; '.join(pairs) or 'none'}."])
+
 
 Feedback = Literal["score", "position", "perfect"]
 BLOCKS: Palettes = (("oak_planks", "stone"), ("white_concrete", "obsidian"), ("bricks", "glass"), ("gold_block", "ice"))
@@ -170,7 +241,7 @@ class StrBuildEnv(BuildingEnv):
         """Agent, word, cells and blocks."""
         word = self.task["string"].strip().upper()
         agent_palette = self.palettes[index]
-        return prompts.opening(word, self.target, index, self.shares, agent_palette, self.num_turns, self.persistent)
+        return opening(word, self.target, index, self.shares, agent_palette, self.num_turns, self.persistent)
 
     def terms(self, index: int) -> Terms:
         """Single blocks of the agent's own."""
@@ -197,13 +268,13 @@ class StrBuildEnv(BuildingEnv):
         """Reward and its measures, rejections, and the feedback of the mode."""
         parts = [
             wording.score(self.turn + 1, self.num_turns, reward, built.difference.shape_iou),
-            prompts.measured(self.measured),
+            measured(self.measured),
             wording.rejections(built.readings[index]),
         ]
         if self.feedback == "position":
             parts.append(wording.shape_positions(self.target, self.built, self.limit))
         elif self.feedback == "perfect":
-            parts.append(prompts.difference(self.target, self.built, self.palette))
+            parts.append(difference(self.target, self.built, self.palette))
         return "\n".join(part for part in parts if part)
 
 

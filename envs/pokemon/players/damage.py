@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from palaver.envs.pokemon.facts import STATS, known, move_type, types
-from palaver.envs.pokemon.showdown.dex import Dex, Move
+from palaver.envs.pokemon.showdown.dex import STATS, Dex, Move, known, move_type, types
 from palaver.envs.pokemon.showdown.view import Mine, OpposingPokemon, Own, Theirs
 
 Mon = Own | OpposingPokemon

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 
-from palaver.envs.pokemon.facts import STATS, active, known, opponent, types
 from palaver.envs.pokemon.players.damage import accuracy, damage, left, multiplier, presumed, stat
 from palaver.envs.pokemon.players.simple import HAZARDS, attacks, best, own_pokemon, random_1, switches
-from palaver.envs.pokemon.showdown.dex import Dex, Move
+from palaver.envs.pokemon.showdown.dex import STATS, Dex, Move, active, known, opponent, types
 from palaver.envs.pokemon.showdown.view import OpposingPokemon, Own, SideView
 
 RECHARGE = ("hyperbeam", "gigaimpact", "blastburn", "frenzyplant", "hydrocannon", "roaroftime", "rockwrecker")

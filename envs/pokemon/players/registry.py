@@ -11,10 +11,11 @@ Labels are shares of the legal actions. The heuristics see what their own side m
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from palaver.core import PolicyError, did_you_mean
+from palaver.core import Conversation, PolicyError, did_you_mean, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.players import expert, simple
@@ -101,3 +102,37 @@ def adviser(name: str, env: PokemonEnv, agent: str, seed: int) -> Ask:
         return {HEURISTICS[name](view, env.dex, draw): 1.0}
 
     return ask
+
+
+_LISTED = re.compile(r"^\d+\. ((?:move|switch|lead|revive) [a-z0-9]+(?: [a-z]+)?)(?: \((.*)\))?$", re.MULTILINE)
+_POWER = re.compile(r"power (\d+|varying), x([\d.]+) on them, (?:accuracy (\d+)|always hits)")
+
+
+def reference(conversation: Conversation, seed: int) -> str:
+    """The listed move with the largest power x effectiveness x accuracy.
+
+    Where none does damage, it is any action, drawn at random.
+    """
+    listed = _LISTED.findall(conversation[-1].content) if conversation else []
+    if not listed:
+        return ""
+    worth = {action: _worth(about) for action, about in listed if action.count(" ") == 1}
+    best_worth = max(worth.values(), default=0.0)
+    best = (
+        [action for action in worth if worth[action] == best_worth] if best_worth else [action for action, _ in listed]
+    )
+    return str(best[stable_seed("pokemon", conversation[-1].content, seed) % len(best)])
+
+
+def uniform(conversation: Conversation, seed: int) -> str:
+    """Any of the listed actions, drawn by the seed and the text."""
+    listed = _LISTED.findall(conversation[-1].content) if conversation else []
+    return str(listed[stable_seed("pokemon", conversation[-1].content, seed) % len(listed)][0]) if listed else ""
+
+
+def _worth(about: str) -> float:
+    match = _POWER.search(about)
+    if not match:
+        return 0.0
+    power, effect, accuracy = match.groups()
+    return (60.0 if power == "varying" else float(power)) * float(effect) * float(accuracy or 100)

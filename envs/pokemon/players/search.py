@@ -24,10 +24,9 @@ from typing import Any, cast
 from palaver.core import PolicyError, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.facts import active, opponent
 from palaver.envs.pokemon.players.expert import comes_in, duel, gym_leader_1, veteran_1, veteran_worth
 from palaver.envs.pokemon.showdown import Battle, Side, SideView, dice
-from palaver.envs.pokemon.showdown.dex import Dex
+from palaver.envs.pokemon.showdown.dex import Dex, active, opponent
 
 Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
 DICE = 2  # throws for each pair of choices; the same for all own actions

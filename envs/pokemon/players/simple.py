@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from palaver.envs.pokemon.facts import STATS, active, known, move_type, opponent, types
 from palaver.envs.pokemon.players.damage import accuracy, multiplier, stat
-from palaver.envs.pokemon.showdown.dex import Dex
+from palaver.envs.pokemon.showdown.dex import STATS, Dex, active, known, move_type, opponent, types
 from palaver.envs.pokemon.showdown.view import OpposingPokemon, Own, SideView
 
 HAZARDS = frozenset({"spikes", "stealthrock", "stickyweb", "toxicspikes"})

@@ -1,4 +1,4 @@
-"""Public data of a generation from the simulator: moves, species, items, abilities, types."""
+"""Public data of a generation from the simulator, and what follows from a view by it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 from palaver.envs.pokemon.showdown.errors import ShowdownError
 from palaver.envs.pokemon.showdown.pool import shared_pool
+from palaver.envs.pokemon.showdown.view import Mine, OpposingPokemon, Own, SideView, Theirs
 
 
 class Move(TypedDict):
@@ -84,3 +85,58 @@ def load(gen: int) -> Dex:
     if gen not in range(1, 10):
         raise ShowdownError(f"there is no generation {gen!r:.20}; generations go from 1 to 9")
     return Dex(gen, **shared_pool().request([["dex", gen]])[0])
+
+
+STATS = ("atk", "def", "spa", "spd", "spe")
+
+
+def types(dex: Dex, mon: Own | OpposingPokemon, player: Mine | Theirs | None = None) -> tuple[str, ...]:
+    """Current types of a Pokémon.
+
+    Give `player` if it is active, because its volatiles may change its types.
+    """
+    tera = mon.get("tera")
+    if mon.get("terastallized") and tera and tera != "stellar":
+        return (str(tera),)
+    name = mon["species"]
+    added_types: tuple[str, ...] = ()
+    if player is not None and player["volatiles"]:
+        held = player["volatiles"]
+        for id in ("transform", "formechange"):
+            if len(held.get(id, ())) > 1:
+                name = held[id][1]
+        if len(held.get("typeadd", ())) > 1:
+            added_types = (str(held["typeadd"][1]),)
+        if len(held.get("typechange", ())) > 1:
+            return (*(part for part in str(held["typechange"][1]).split("/") if part), *added_types)
+    species = dex.species.get(name)
+    return (*(species["types"] if species else ()), *added_types)
+
+
+def active(player: Mine) -> Own | None:
+    """The own Pokémon on the field."""
+    return player["team"][player["active"]] if player["active"] >= 0 else None
+
+
+def opponent(view: SideView) -> OpposingPokemon | None:
+    """The opponent's Pokémon on the field."""
+    player = view["foe"]
+    return player["team"][player["active"]] if player["active"] >= 0 else None
+
+
+def move_type(dex: Dex, id: str, mon: Own | OpposingPokemon | None = None) -> str:
+    """Type of a move.
+
+    Hidden Power's is by its name, Tera Blast's that of a terastallized Pokémon.
+    """
+    if id.startswith("hiddenpower") and len(id) > 11:
+        return id[11:].rstrip("0123456789")
+    if id == "terablast" and mon is not None and mon.get("terastallized") and mon.get("tera"):
+        return str(mon["tera"])
+    move = dex.moves.get(id)
+    return move["type"] if move else ""
+
+
+def known(dex: Dex, id: str) -> str:
+    """The id under which the tables hold a move: Hidden Power without its type and power."""
+    return "hiddenpower" if id.startswith("hiddenpower") and id not in dex.moves else id

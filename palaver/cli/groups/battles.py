@@ -15,7 +15,7 @@ from palaver.cli.output import console, count, errors, facts, note, print_error,
 from palaver.core import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from palaver.trainers.trajectories.index import TrajectoryEntry
+    from palaver.trainers.trajectories.files import TrajectoryEntry
     from palaver.trainers.trajectories.metamon import ImportResult
     from palaver.trainers.trajectories.reader import Reader
 

@@ -65,8 +65,8 @@ def run(
         return
     from palaver.trainers.curriculum import run as runner
     from palaver.trainers.curriculum.backend import Backend
+    from palaver.trainers.curriculum.config import load
     from palaver.trainers.curriculum.forecast import rehearse as forecast
-    from palaver.trainers.curriculum.loading import load
 
     spec = load(file, pairs or [])
     if explain:

@@ -12,7 +12,7 @@ from palaver.agents.llm.model.load import save_pretrained
 from palaver.agents.make_policy import parse_policy
 from palaver.benchmarks.arena.tournament import check, tournament
 from palaver.core import CheckpointError, PolicyError
-from palaver.trainers.behaviour_cloning.world import layout, vocabulary
+from palaver.trainers.behaviour_cloning.students import layout, vocabulary
 from palaver.trainers.matches.config import TournamentConfig
 from palaver.trainers.matches.players import identity
 from palaver.trainers.matches.results import GAMES

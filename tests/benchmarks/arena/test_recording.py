@@ -15,11 +15,10 @@ from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import BattleLostError
 from palaver.trainers.matches.config import GameSpec, TournamentConfig
-from palaver.trainers.matches.recording import Advice, Names, Recording
+from palaver.trainers.matches.recording import Advice, Names, Observer, Recording
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.trajectories.reader import Reader
 from palaver.trainers.trajectories.record import MISSING
-from palaver.trainers.trajectories.watch import Observer
 
 pytestmark = pytest.mark.usefixtures("pool")
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from palaver.benchmarks.experiments.marlhf import run as steps
 from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, load
 from palaver.core import ConfigError, TaskError
-from palaver.trainers.preferences.files import read
+from palaver.trainers.preferences.record import read
 from palaver.utils.config import dump, recipes
 from tests.trainers.toys import forget_toy, register_toy, save_model
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from palaver.agents.battle_net.shape import ABOUT, HEADING, Vocabulary
-from palaver.trainers.behaviour_cloning.world import layout
+from palaver.trainers.behaviour_cloning.students import layout
 from palaver.trainers.trajectories.files import Writer
 from palaver.trainers.trajectories.record import MISSING, Decision, Trajectory
 

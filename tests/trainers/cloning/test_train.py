@@ -17,7 +17,7 @@ from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import students, train
 from palaver.trainers.behaviour_cloning.config import BCConfig, parse
 from palaver.trainers.behaviour_cloning.mixture import Mixture
-from palaver.trainers.behaviour_cloning.world import layout
+from palaver.trainers.behaviour_cloning.students import layout
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import read_metrics

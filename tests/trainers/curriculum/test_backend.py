@@ -15,13 +15,13 @@ import yaml
 
 from palaver.core import ConfigError, PalaverError
 from palaver.trainers.curriculum.backend import Backend, cloning_config, sized
-from palaver.trainers.curriculum.loading import parse
+from palaver.trainers.curriculum.config import parse
 from palaver.trainers.curriculum.run import run
 from palaver.trainers.curriculum.state import BATTLES, RATING
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics
-from palaver.trainers.trajectories.index import TrajectoryEntry
+from palaver.trainers.trajectories.files import TrajectoryEntry
 from tests.trainers.curriculum.fakes import timeless
 
 SMALL = {"decisions": 256, "checkpoint_every": 1}
@@ -116,7 +116,7 @@ def test_what_cannot_be_had_is_told_before_any_work(key, value, told):
 CODE = """
 import sys
 from pathlib import Path
-from palaver.trainers.curriculum.loading import load
+from palaver.trainers.curriculum.config import load
 from palaver.trainers.curriculum.run import run
 from palaver.trainers.curriculum.backend import Backend
 spec = load(sys.argv[1])

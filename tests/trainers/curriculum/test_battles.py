@@ -15,7 +15,7 @@ from palaver.trainers.curriculum.battles import (
     shares,
     teachers,
 )
-from palaver.trainers.curriculum.loading import parse
+from palaver.trainers.curriculum.config import parse
 from palaver.trainers.matches.recording import Advice
 from tests.trainers.curriculum.fakes import values
 

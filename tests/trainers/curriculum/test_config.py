@@ -10,8 +10,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from palaver.core import ConfigError
-from palaver.trainers.curriculum.config import Mix
-from palaver.trainers.curriculum.loading import load, parse
+from palaver.trainers.curriculum.config import Mix, load, parse
 from palaver.utils.config import dump, merge, recipes
 from tests.trainers.curriculum.fakes import values
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from palaver.trainers.curriculum.config import parse
 from palaver.trainers.curriculum.forecast import STUDENT_LABEL, Forecast, measured, plan, rehearse
-from palaver.trainers.curriculum.loading import parse
 from palaver.trainers.matches.config import GameSpec
 from palaver.trainers.matches.results import GameResult, PlayerStats
 from tests.trainers.curriculum.fakes import FakeBackend, values

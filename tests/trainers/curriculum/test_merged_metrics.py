@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 
-from palaver.trainers.curriculum import merged_metrics as curve
-from palaver.trainers.curriculum.loading import parse
+from palaver.trainers.curriculum import run as curve
+from palaver.trainers.curriculum.config import parse
 from palaver.trainers.curriculum.run import run
 from palaver.trainers.run import logging as sinks
 from palaver.trainers.run.files import METRICS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from palaver.core import ConfigError
-from palaver.trainers.curriculum.loading import load, parse
+from palaver.trainers.curriculum.config import load, parse
 from palaver.trainers.curriculum.run import CurriculumProgress, run
 from palaver.trainers.curriculum.state import BATTLES, RATING
 from palaver.trainers.matches.results import GAMES, read_games

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from palaver.core import TaskError
-from palaver.trainers.preferences.files import read, write
-from palaver.trainers.preferences.record import PreferenceRecord
-from palaver.trainers.preferences.split import by_task
+from palaver.trainers.preferences.record import PreferenceRecord, by_task, read, write
 
 
 def put(path: Path, *rows: Any) -> str:

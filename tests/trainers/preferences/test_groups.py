@@ -10,7 +10,7 @@ import pytest
 from palaver.core import Completion, Episode, ScoringError, Turn
 from palaver.scoring import AnswerPair, Comparer, Preference
 from palaver.trainers.config.preferences import PairsConfig
-from palaver.trainers.preferences.groups import JointActionGroup, by_judge, by_reward, groups
+from palaver.trainers.preferences.source import JointActionGroup, by_judge, by_reward, groups
 
 
 def turn(node: str, parent: str, said: dict[str, str], reward: float, heard: dict[str, str] | None = None) -> Turn:

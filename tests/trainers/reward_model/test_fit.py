@@ -63,7 +63,7 @@ def test_a_rule_is_learnt_and_the_folder_scores(base, tmp_path):
 def test_the_first_loss_is_the_formula(base, tmp_path):
     """One step on all training pairs, with margins and the term that keeps scores about 0, computed from the scores."""
     from palaver.agents.reward_models.files import fresh
-    from palaver.trainers.preferences.split import by_task
+    from palaver.trainers.preferences.record import by_task
 
     some = pairs(10, tasks=5)
     train, _ = by_task(some, 0.2, 3)

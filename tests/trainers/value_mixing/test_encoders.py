@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from palaver.core import ConfigError, Message, PolicyError
 from palaver.trainers.config.loading import parse
-from palaver.trainers.value_decomposition.encoders import OneHotEncoder, Words, hashed
-from palaver.trainers.value_decomposition.hidden import FrozenFeatures, Sentences, encoder
+from palaver.trainers.value_decomposition.encoders import (
+    FrozenFeatures,
+    OneHotEncoder,
+    Sentences,
+    Words,
+    encoder,
+    hashed,
+)
 from tests.closeness import assert_values_close
 from tests.trainers.learning import policy
 from tests.trainers.toys import save_model
