@@ -66,7 +66,7 @@ def parse_policy(name: str) -> PolicyName:
         kind, source = "", name
     source = source.strip()
     if not source:
-        raise PolicyError(f"the policy name {name!r} is empty; give it as {FORMS[kind or 'hf']}")
+        raise PolicyError(f"the policy name {name!r} is empty; it is written {FORMS[kind or 'hf']}")
     match = _HEAT.fullmatch(source) if kind in BATCHED else None
     return PolicyName(kind, match[1], float(match[2])) if match else PolicyName(kind, source)
 
@@ -178,8 +178,7 @@ def _model(source: str, options: ModelOptions, name: str) -> Policy:
 
 def _remote(name: str) -> Policy:
     _need("openai:", ("openai", "tenacity"), "judge")
-    from palaver.agents.remote.chat import RemoteChat
-    from palaver.agents.remote.policy import RemotePolicy
+    from palaver.agents.remote.chat import RemoteChat, RemotePolicy
 
     return RemotePolicy(RemoteChat.named(name), name)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from palaver.agents.base.policy import Policy
-from palaver.agents.llm.generation.batching import free_cuda
+from palaver.agents.llm.generation.requests import free_cuda
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import SHARING
 from palaver.trainers.run.memory import GIB, estimate

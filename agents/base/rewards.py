@@ -15,7 +15,7 @@ from palaver.core import ConfigError, did_you_mean, load_attribute
 from palaver.scoring import Reward, Score, ScoringRequest
 
 _KINDS = MappingProxyType(
-    {"judge": "palaver.agents.judges.factory:make_judge", "rm": "palaver.agents.reward_models:load"}
+    {"judge": "palaver.agents.judges.judge:make_judge", "rm": "palaver.agents.reward_models.model:load"}
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from palaver.agents.battle_net import files
-from palaver.agents.battle_net.memory import Recall
+from palaver.agents.battle_net.net import Recall
 from palaver.agents.battle_net.shape import SLOTS, WORDS
 from palaver.core import PolicyError
 

@@ -16,8 +16,7 @@ from palaver.agents.base.chat import Answer, Question
 from palaver.agents.judges import parsing, prompts
 from palaver.agents.judges.asking import Asker, JudgeQuery, QueryResult
 from palaver.agents.judges.prompts import JudgeMaterial
-from palaver.agents.judges.rubric import Criterion
-from palaver.agents.judges.spec import JudgeSpec
+from palaver.agents.judges.spec import Criterion, JudgeSpec
 from palaver.core import ConfigError, Conversation, Sampling, stable_seed
 from palaver.scoring import Cost, Preference, Score, ScoringRequest
 

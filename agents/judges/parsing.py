@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from palaver.agents.judges.rubric import JudgeRubric, as_choice
+from palaver.agents.judges.spec import JudgeRubric, as_choice
 from palaver.text import one_line
 
 LONGEST = 50_000  # characters of an answer that are read, from its end

@@ -10,7 +10,7 @@ import functools
 import math
 import os
 
-from palaver.agents.remote.failures import CallError
+from palaver.agents.remote.wire import CallError
 from palaver.core import ConfigError
 from palaver.scoring import Cost
 

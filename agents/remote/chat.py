@@ -8,24 +8,66 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import threading
 from asyncio import sleep
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from palaver.agents.base.chat import Answer, Question
 from palaver.agents.remote import wire
-from palaver.agents.remote.background import wait_for
 from palaver.agents.remote.budget import Budget, purse
-from palaver.agents.remote.failures import CallError, failed
-from palaver.agents.remote.keys import SecretKey, is_local
-from palaver.agents.remote.options import PREFIX, Options, checked, price_of, read_name
-from palaver.agents.remote.prices import most_tokens
-from palaver.core import PolicyError
+from palaver.agents.remote.options import (
+    PREFIX,
+    Options,
+    SecretKey,
+    checked,
+    is_local,
+    most_tokens,
+    price_of,
+    read_name,
+)
+from palaver.agents.remote.wire import CallError, failed
+from palaver.core import Completion, PolicyError, Request
 from palaver.scoring import Cost
 from palaver.text import one_line
+
+T = TypeVar("T")
+
+
+class _Thread:
+    """One event loop for all remote calls of a process, in a thread of its own.
+
+    Callers may be in any thread. A forked child has none of its parent's threads, so it gets a loop of its own.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        """The running loop, started on first use."""
+        with self.lock:
+            if self.loop is None:
+                self.loop = asyncio.new_event_loop()
+                threading.Thread(target=self.loop.run_forever, name="palaver-remote", daemon=True).start()
+            return self.loop
+
+
+_THREAD = _Thread()
+os.register_at_fork(after_in_child=_THREAD.__init__)  # type: ignore[misc]  # the lock may be held at the fork
+
+
+def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the coroutine's result; it is cancelled if the caller is interrupted meanwhile."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, _THREAD.get())
+    try:
+        return future.result()
+    finally:
+        future.cancel()
+
 
 LONGEST_WAIT = 60.0  # seconds before another attempt, where the server names none
 
@@ -34,7 +76,7 @@ class RemoteChat:
     """A `palaver.agents.base.chat.Chat` over HTTP.
 
     Every call first reserves what it can cost at worst: a token for each byte of the prompt, and `max_tokens`. What it
-    did cost is settled after it: as the server reports it; by an estimate (`prices.py`) where it does not; and the
+    did cost is settled after it: as the server reports it; by an estimate (`options.py`) where it does not; and the
     worst case if the reply was cut off, came too late or was no chat completion, for it may have been charged.
 
     Args:
@@ -251,3 +293,34 @@ def _requested_wait(state: RetryCallState) -> float:
     """Seconds that the server requests to wait before another attempt."""
     error = state.outcome.exception() if state.outcome else None
     return error.after or 0.0 if isinstance(error, CallError) else 0.0
+
+
+class RemotePolicy:
+    """Queries a server once for every seed.
+
+    An answer that fails after all attempts ends the work with one line: an empty text in its place would be scored, and
+    learnt from, as if the model had generated it. Texts come without token ids, so such a policy cannot be trained.
+    """
+
+    def __init__(self, chat: RemoteChat, name: str = "") -> None:
+        self.chat = chat
+        self.name = name or chat.name
+
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """One list per request, one completion per seed.
+
+        All are sent at once, as the chat's limits allow.
+
+        Raises:
+            PolicyError: the server did not answer one of them, or the budget or the deadline ended.
+        """
+        questions = [
+            Question(request.conversation, request.sampling, seed) for request in requests for seed in request.seeds
+        ]
+        answers = self.chat.insist(questions)
+        completions = (Completion(answer.text, finish=answer.finish) for answer in answers)
+        return [[next(completions) for _ in request.seeds] for request in requests]
+
+    def spent(self) -> Cost:
+        """On all calls so far."""
+        return self.chat.spent()

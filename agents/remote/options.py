@@ -1,17 +1,130 @@
-"""Names and options of remote models: `openai:MODEL@URL?option=value&option=value`."""
+"""Names, options, keys and prices of remote models: `openai:MODEL@URL?option=value`.
+
+Keys come from the environment, go into the `Authorization` header, and nowhere else. Prices are data, never code: they
+change. Without one a model counts as free, which a budget in dollars refuses.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palaver.agents.remote.prices import Price, read_prices
-from palaver.core import PolicyError, did_you_mean
-from palaver.text import first_fault
+from palaver.core import ConfigError, Conversation, PolicyError, did_you_mean
+from palaver.scoring import Cost
+from palaver.text import first_fault, one_line
+
+SHORTEST = 8  # a shorter key is no secret, and replacing it everywhere would garble texts
+
+
+class SecretKey:
+    """A key that is neither printed nor pickled.
+
+    It is read again where it is unpickled.
+
+    Args:
+        variable: of the environment that holds it.
+        url: of the server; "" for the client's own default. A key is sent encrypted or to this machine, else not at
+            all; a server elsewhere needs one if the way to it is encrypted.
+
+    Raises:
+        PolicyError: there must be one and there is none, or it cannot be sent in a header.
+    """
+
+    __slots__ = ("_text", "_url", "variable")
+
+    def __init__(self, variable: str, url: str = "") -> None:
+        text = os.environ.get(variable, "").strip()
+        if not text.isascii() or not text.isprintable() or " " in text:
+            raise PolicyError(f"the key in {variable} holds characters that no key has; set it again")
+        open_way = url.startswith("http:") and not is_local(url)
+        if not text and not url.startswith("http:"):
+            raise PolicyError(f"{url or 'the server'} needs a key; set {variable} in the environment")
+        self.variable = variable
+        self._url = url
+        self._text = "" if open_way else text
+
+    def reveal(self) -> str:
+        """The key; without one a placeholder, because the client requires a key."""
+        return self._text or "none"
+
+    def redact(self, text: str) -> str:
+        """Replace the key wherever it occurs in the text."""
+        return text.replace(self._text, f"[{self.variable}]") if len(self._text) >= SHORTEST else text
+
+    def __repr__(self) -> str:
+        return f"SecretKey({self.variable!r})"
+
+    def __reduce__(self) -> tuple[type[SecretKey], tuple[str, str]]:
+        return SecretKey, (self.variable, self._url)
+
+
+def is_local(url: str) -> bool:
+    """Return whether a URL names this machine by a loopback address or as `localhost`."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+BYTES_A_TOKEN = 4
+MESSAGE_TOKENS = 16  # more than the chat templates in use put around a message
+
+
+class Price(BaseModel):
+    """US dollars for a million tokens, read (`prompt`) and written (`completion`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: float = Field(0.0, ge=0, allow_inf_nan=False)
+    completion: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> Cost:
+        """Dollars of one call.
+
+        (prompt tokens x prompt price + completion tokens x completion price) / 10^6.
+        """
+        dollars = (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
+        return Cost(prompt_tokens, completion_tokens, dollars, 1)
+
+
+def read_prices(path: Path | str) -> dict[str, Price]:
+    """Read model -> price from a YAML or JSON file.
+
+    An example is `{some-model: {prompt: 0.15, completion: 0.6}}`.
+
+    Raises:
+        ConfigError: it cannot be read, or holds something else.
+    """
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(data, dict):
+            raise ConfigError(f"the prices in {str(path)!r} must be written as MODEL: {{prompt: X, completion: Y}}")
+        return {str(model): Price.model_validate(price) for model, price in data.items()}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"cannot read the prices in {str(path)!r}: {one_line(error)}") from error
+    except ValidationError as error:
+        raise ConfigError(f"the prices in {str(path)!r} do not fit: {first_fault(error, 'a price')}") from error
+
+
+def estimated_tokens(text: str) -> int:
+    """Estimated number of tokens of a text: one for every four bytes of UTF-8, rounded up."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
+
+
+def most_tokens(conversation: Conversation, schema: Mapping[str, Any]) -> int:
+    """Upper bound of a prompt's tokens: one for every byte, and those around the messages."""
+    texts = [message.content for message in conversation] + ([str(dict(schema))] if schema else [])
+    return sum(len(text.encode("utf-8", "replace")) + MESSAGE_TOKENS for text in texts) + MESSAGE_TOKENS
+
 
 PREFIX = "openai:"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")

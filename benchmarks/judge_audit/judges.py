@@ -10,9 +10,7 @@ from typing import Any
 
 from palaver.agents.base.chat import Chat
 from palaver.agents.base.rewards import make_reward
-from palaver.agents.judges.chats import make_chat
-from palaver.agents.judges.ensemble import Ensemble
-from palaver.agents.judges.judge import Judge
+from palaver.agents.judges.judge import Ensemble, Judge, make_chat
 from palaver.agents.judges.spec import EnsembleSpec, JudgeSpec, read_spec
 from palaver.benchmarks.judge_audit.ask import AuditPlan, ByScore, Make
 from palaver.benchmarks.judge_audit.data import Data

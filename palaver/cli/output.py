@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import warnings
@@ -13,12 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from palaver.core import PalaverWarning
+from palaver.core import ConfigError, PalaverWarning, PolicyError
 from palaver.text import one_line
 from palaver.utils import tables
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
+WIDE = 160  # columns of a table that goes into a file
 
 _QUIET_ENVIRONMENT = {
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
@@ -88,6 +90,16 @@ def table(*columns: str, title: str | None = None, right: Iterable[str] = ()) ->
     ).rich()
 
 
+def print_tables(*results: tables.Table) -> None:
+    """Print tables and their notes; names are not broken, and a file gets wide lines."""
+    room = console if console.is_terminal else Console(file=console.file, highlight=False, width=WIDE)
+    for result in results:
+        grid = result.rich()
+        grid.columns[0].no_wrap = True
+        room.print(grid)
+        say(Text(f"{result.note}\n", style="dim"))
+
+
 def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Table:
     """Table of names and values in two columns."""
     grid = Table.grid(padding=(0, 3))
@@ -96,3 +108,20 @@ def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Table:
     for name, value in dict(pairs).items():
         grid.add_row(name, value if isinstance(value, Text) else Text(str(value)))
     return grid
+
+
+def need_plots() -> None:
+    """Raise PolicyError if the libraries of reports cannot be imported."""
+    try:
+        import jinja2
+        import matplotlib
+    except ImportError as error:
+        raise PolicyError(f"a report needs {error.name}; install it with: pip install 'palaver[train]'") from error
+    del jinja2, matplotlib
+
+
+def need_server() -> None:
+    """Raise ConfigError if the libraries of the server are not installed."""
+    for library in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(library) is None:
+            raise ConfigError(f"serving needs {library}; install it with: pip install 'palaver[serve]'")

@@ -10,11 +10,10 @@ import torch
 from palaver.agents.base.policy import act_batched
 from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.generation.engine import Engine
-from palaver.agents.llm.generation.forward import LibraryForward
+from palaver.agents.llm.generation.forward import AdapterDecoder, LibraryForward
 from palaver.agents.llm.generation.hf_engine import LibraryEngine
 from palaver.agents.llm.generation.kv_cache import KeyValues
-from palaver.agents.llm.generation.lora_decoder import AdapterDecoder
-from palaver.agents.llm.generation.multi_lora import SequentialAdapters
+from palaver.agents.llm.generation.requests import SequentialAdapters
 from palaver.agents.llm.lora.layers import Lora
 from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.model.load import load_pretrained

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from palaver.agents.llm.model.chat_template import Renderer
-from palaver.agents.llm.scoring.choice_scores import NEVER, choice_scores, pick, prompt_ids
+from palaver.agents.llm.scoring.logprobs import NEVER, choice_scores, pick, prompt_ids
 from palaver.core import PolicyError
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from palaver.agents.base.control_tokens import is_control, is_own, literals
 from palaver.agents.judges import prompts
-from palaver.agents.judges.fences import fence, harmless, seen
-from palaver.agents.judges.prompts import JudgeMaterial
-from palaver.agents.judges.rubric import DEFAULT_RUBRIC
+from palaver.agents.judges.prompts import JudgeMaterial, fence, harmless, seen
+from palaver.agents.judges.spec import DEFAULT_RUBRIC
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.core import Conversation, Message
 from tests.agents.chat_tokenizers import FAMILIES

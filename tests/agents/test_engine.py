@@ -19,16 +19,15 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from palaver.agents.llm.generation import batching as batches
 from palaver.agents.llm.generation import engine as engine_module
 from palaver.agents.llm.generation import hf_engine as library_engine_module
-from palaver.agents.llm.generation.batching import Room
+from palaver.agents.llm.generation import requests as batches
 from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.generation.engine import Engine
 from palaver.agents.llm.generation.forward import LibraryForward, find_forward
 from palaver.agents.llm.generation.hf_engine import LibraryEngine
 from palaver.agents.llm.generation.kv_cache import KeyValues
-from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Progress
+from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Progress, Room
 from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.core import PolicyError, Sampling
 from tests.closeness import assert_same_tokens, parted_rows

@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from palaver.agents.llm.scoring import fused_entropy as entropy
+from palaver.agents.llm.scoring import fused_logprobs as entropy
 from palaver.agents.llm.scoring import fused_logprobs as linear
-from palaver.agents.llm.scoring.fused_entropy import linear_entropy
+from palaver.agents.llm.scoring.fused_logprobs import linear_entropy
 from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
 from palaver.core import Sampling
 from tests.agents.test_logprob import tiny_gemma2

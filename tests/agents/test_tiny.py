@@ -21,12 +21,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.tiny import build, cache
 from palaver.agents.tiny.__main__ import main
-from palaver.agents.tiny.build import ensure
+from palaver.agents.tiny.build import ensure, train_tokenizer
 from palaver.agents.tiny.gate import GateCheck, demand, examine
-from palaver.agents.tiny.muon import Muon, orthogonal
-from palaver.agents.tiny.recipe import Recipe
-from palaver.agents.tiny.tokenizer import train_tokenizer
-from palaver.agents.tiny.training import encode, new_model, train
+from palaver.agents.tiny.training import Muon, Recipe, encode, new_model, orthogonal, train
 from palaver.core import Message, PolicyError, Request, Sampling, cache_folder
 from palaver.envs.writing.arxiv import corpus
 from tests.agents import texts

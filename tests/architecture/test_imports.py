@@ -46,7 +46,7 @@ def test_matplotlib_stays_in_the_drawing_layers():
     """Figures are drawn by one module, worlds by `envs/minecraft`; the command line checks that it is there."""
     using = {str(path) for path in files() if any(name.split(".")[0] == "matplotlib" for name in imports(path))}
     assert using == {
-        "benchmarks/reports/charts.py", "envs/minecraft/rendering.py", "palaver/cli/requirements.py",
+        "benchmarks/reports/charts.py", "envs/minecraft/rendering.py", "palaver/cli/output.py",
     }  # fmt: skip
 
 

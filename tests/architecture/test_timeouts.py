@@ -24,7 +24,7 @@ SUSPECT = re.compile(
     r"|\.(?:communicate|wait|result|waitpid|wait3|wait4|waitid|popen|system)\("
 )
 WITHOUT = {
-    ("agents/remote/background.py", "future.result"): "a remote call has a deadline of its own; Ctrl-C ends the wait",
+    ("agents/remote/chat.py", "future.result"): "a remote call has a deadline of its own; Ctrl-C ends the wait",
     ("agents/remote/chat.py", "task.result"): "of tasks that asyncio.wait has given back as done",
     ("palaver/utils/workers.py", "connection.wait"): "the thread of a worker that ends it with its parent",
     ("envs/code/sandbox/worker.py", "os.waitpid"): "for what it has killed; its examiner kills a worker that is late",

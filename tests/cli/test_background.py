@@ -9,7 +9,7 @@ import time
 import pytest
 
 from palaver.cli import folders
-from palaver.cli.background import BackgroundRun, in_background
+from palaver.cli.commands.demo import BackgroundRun, in_background
 from palaver.core import PalaverError
 
 
@@ -48,11 +48,11 @@ def hangs(tmp_path, monkeypatch):
     script.write_text("#!/bin/sh\necho up\nexec sleep 600\n")
     script.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(script))
-    monkeypatch.setattr("palaver.cli.background.WATCH_S", 0.1)
+    monkeypatch.setattr("palaver.cli.commands.demo.WATCH_S", 0.1)
 
 
 def test_one_that_writes_nothing_is_stopped(hangs, small, tmp_path, monkeypatch):
-    monkeypatch.setattr("palaver.cli.background.STALLED_S", 1.0)
+    monkeypatch.setattr("palaver.cli.commands.demo.STALLED_S", 1.0)
     run = BackgroundRun(_job(small, tmp_path / "run"), tmp_path / "log")
     with pytest.raises(PalaverError, match=r"wrote nothing for 1 seconds and was stopped; resume with: palaver train"):
         run.finish()
@@ -60,7 +60,7 @@ def test_one_that_writes_nothing_is_stopped(hangs, small, tmp_path, monkeypatch)
 
 
 def test_one_that_heeds_no_ctrl_c_is_killed(hangs, small, tmp_path, monkeypatch):
-    monkeypatch.setattr("palaver.cli.background.PATIENCE_S", 0.5)
+    monkeypatch.setattr("palaver.cli.commands.demo.PATIENCE_S", 0.5)
     (tmp_path / "python").write_text("#!/bin/sh\ntrap '' INT\necho up\nexec sleep 600\n")
     with in_background(_job(small, tmp_path / "run"), tmp_path / "log") as run:
         while not (tmp_path / "log").read_text():

@@ -25,7 +25,7 @@ QUICK = ("README.md", "own-environment.md", "sandbox.md")  # the others load tor
 
 
 def _reward_model(folder: Path) -> None:
-    from palaver.agents.reward_models.files import fresh, save
+    from palaver.agents.reward_models.model import fresh, save
     from tests.models import byte_tokenizer, tiny_qwen3
 
     base = folder.with_name("base")

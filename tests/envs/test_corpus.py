@@ -12,7 +12,7 @@ from itertools import chain
 import pytest
 
 import palaver
-from palaver.agents.tiny.recipe import Recipe
+from palaver.agents.tiny.training import Recipe
 from palaver.core import Message, TaskError, stable_seed
 from palaver.envs.writing import corpus, text
 from palaver.envs.writing.text import SPLIT

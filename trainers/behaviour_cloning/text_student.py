@@ -11,7 +11,7 @@ from torch import nn
 
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.load import load_pretrained, save_pretrained
-from palaver.agents.llm.scoring.choice_scores import choice_scores, prompt_ids
+from palaver.agents.llm.scoring.logprobs import choice_scores, prompt_ids
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.mixture import Mixture

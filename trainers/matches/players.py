@@ -129,7 +129,7 @@ class Texts:
         """
         import torch
 
-        from palaver.agents.llm.scoring.choice_scores import choice_scores, pick, prompt_ids
+        from palaver.agents.llm.scoring.logprobs import choice_scores, pick, prompt_ids
 
         legal = [list(decision.info.get("legal_actions", ())) for decision in decisions]
         if not all(legal):

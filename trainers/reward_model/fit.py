@@ -21,8 +21,7 @@ from accelerate.state import AcceleratorState, PartialState
 from datasets import Dataset
 from transformers import TrainerCallback
 
-from palaver.agents.reward_models.files import fresh, save
-from palaver.agents.reward_models.model import Ids, RewardModel
+from palaver.agents.reward_models.model import Ids, RewardModel, fresh, save
 from palaver.core import ConfigError, PolicyError, ScoringError
 from palaver.trainers.config.reward_model import FitConfig
 from palaver.trainers.preferences.record import PreferenceRecord, by_task

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from palaver.agents.llm.generation.batching import column_bytes, store_bytes
 from palaver.agents.llm.generation.dense_decoder import DenseDecoder
+from palaver.agents.llm.generation.requests import column_bytes, store_bytes
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.fused_logprobs import KEEP_BYTES
 from palaver.trainers.config.run import RunConfig

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.model.eval_mode import evaluating
-from palaver.agents.llm.model.snapshot import FrozenCopy
+from palaver.agents.llm.model.inference_copy import FrozenCopy, evaluating
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import ConfigError
 from palaver.trainers.config.run import RunConfig

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.model.eval_mode import evaluating
+from palaver.agents.llm.model.inference_copy import evaluating
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.agents.llm.scoring.packing import padded

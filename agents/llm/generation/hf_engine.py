@@ -16,9 +16,14 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
-from palaver.agents.llm.generation.batching import in_batches, room
-from palaver.agents.llm.generation.multi_lora import Adapters
-from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Progress
+from palaver.agents.llm.generation.requests import (
+    Adapters,
+    GenerationRequest,
+    GenerationResult,
+    Progress,
+    in_batches,
+    room,
+)
 from palaver.agents.llm.generation.sampler import Sampler, uniforms
 from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.scoring.packing import padded

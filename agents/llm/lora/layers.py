@@ -18,6 +18,7 @@ from peft import LoraConfig, PeftModel, get_peft_model_state_dict, set_peft_mode
 from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
 
+from palaver.agents.llm.model.inference_copy import evaluating
 from palaver.agents.llm.model.load import quiet
 from palaver.agents.llm.scoring.split_head import close, holds, some_ids
 from palaver.core import stable_seed
@@ -26,7 +27,7 @@ BASE = "__base__"  # peft's word for a row that no adapter changes
 
 
 class Lora:
-    """See `palaver.agents.llm.generation.multi_lora.Adapters`.
+    """See `palaver.agents.llm.generation.requests.Adapters`.
 
     Adapters have keys of our own, since peft cannot take every agent's name.
 
@@ -187,3 +188,56 @@ def _drawn_from(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
+
+
+class _Further:
+    """An adapter that no policy answers with."""
+
+    def __init__(self, lora: Lora, key: str) -> None:
+        self.lora, self.key = lora, key
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Its weights, by name."""
+        return {name: parameter.detach() for name, parameter in self.lora.named(self.key).items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of `state_dict`."""
+        self.lora.fill(self.key, state)
+
+
+class FrozenAdapter(_Further):
+    """See `palaver.agents.llm.model.inference_copy.FrozenCopy`.
+
+    Args:
+        lora: of the base.
+        key: the copy.
+        source: the adapter it takes its weights from.
+    """
+
+    def __init__(self, lora: Lora, key: str, source: str) -> None:
+        super().__init__(lora, key)
+        self.source = source
+
+    @contextmanager
+    def active(self) -> Iterator[Any]:
+        """See `FrozenCopy.active`."""
+        with self.lora.active(self.key) as model, evaluating(model):
+            yield model
+
+    def take(self) -> None:
+        """See `FrozenCopy.take`."""
+        self.lora.fill(self.key, self.lora.named(self.source))
+
+
+class AdapterTrunk(_Further):
+    """See `palaver.agents.llm.model.inference_copy.Trunk`."""
+
+    def parameters(self) -> list[nn.Parameter]:
+        """See `Trunk.parameters`."""
+        return list(self.lora.named(self.key).values())
+
+    @contextmanager
+    def active(self) -> Iterator[Any]:
+        """See `Trunk.active`; afterwards the selection is as before."""
+        with self.lora.active(self.key) as model:
+            yield model.base_model

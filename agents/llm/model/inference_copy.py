@@ -1,13 +1,15 @@
-"""The model that generation computes with."""
+"""Copies of a model: for generation, as a reference, as the trunk of a critic."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 class InferenceCopy:
@@ -61,3 +63,110 @@ def _copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         if buffer.is_floating_point() and "inv_freq" not in name
     }
     return copy.deepcopy(model, memo).eval()
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Context of evaluation mode.
+
+    Afterwards each module is in its previous mode again; `model.train` would give all the same mode.
+    """
+    before = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
+
+
+class FrozenCopy(Protocol):
+    """A copy without gradients that changes only on request."""
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Yields a model in evaluation mode that computes as the copy."""
+        ...
+
+    def take(self) -> None:
+        """Copy the policy's present weights."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The copy of what is trained, by name."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of `state_dict`."""
+        ...
+
+
+class FrozenModel:
+    """See `FrozenCopy`; a whole model."""
+
+    def __init__(self, master: nn.Module) -> None:
+        self.master = master
+        self.model = copy.deepcopy(master).eval().requires_grad_(False)
+
+    @contextmanager
+    def active(self) -> Iterator[nn.Module]:
+        """See `FrozenCopy.active`."""
+        yield self.model
+
+    def take(self) -> None:
+        """See `FrozenCopy.take`."""
+        take_over(self.model, self.master)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """See `FrozenCopy.state_dict`; tied weights once."""
+        return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """See `FrozenCopy.load_state_dict`."""
+        for name, parameter in self.model.named_parameters():
+            parameter.copy_(state[name])
+
+
+class Trunk(Protocol):
+    """Hidden states to be trained apart from the policy they were taken from."""
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Trained parameters."""
+        ...
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Yields the decoder that computes as this trunk; backward passes belong inside, too."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Trained parameters by name."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of `state_dict`."""
+        ...
+
+
+class OwnTrunk:
+    """See `Trunk`; a whole copy of a model's decoder."""
+
+    def __init__(self, model: Any) -> None:
+        self.module: nn.Module = copy.deepcopy(model.base_model)
+
+    def parameters(self) -> list[nn.Parameter]:
+        """See `Trunk.parameters`."""
+        return list(self.module.parameters())
+
+    @contextmanager
+    def active(self) -> Iterator[nn.Module]:
+        """See `Trunk.active`."""
+        yield self.module
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """See `Trunk.state_dict`."""
+        return dict(self.module.state_dict())
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """See `Trunk.load_state_dict`."""
+        self.module.load_state_dict(state)

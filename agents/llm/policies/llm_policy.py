@@ -10,15 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from palaver.agents.llm.generation.engine import make_generator
 from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Generator
-from palaver.agents.llm.generation.select import make_generator
 from palaver.agents.llm.model.chat_template import Renderer
-from palaver.agents.llm.model.eval_mode import evaluating
-from palaver.agents.llm.model.inference_copy import take_over
+from palaver.agents.llm.model.inference_copy import FrozenCopy, FrozenModel, OwnTrunk, Trunk, evaluating, take_over
 from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, save_pretrained
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
-from palaver.agents.llm.model.snapshot import FrozenCopy, FrozenModel
-from palaver.agents.llm.model.trunk import OwnTrunk, Trunk
 from palaver.core import Completion, Conversation, PolicyError, Request, Sampling
 
 

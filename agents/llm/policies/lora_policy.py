@@ -19,17 +19,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from palaver.agents.llm.generation.engine import make_generator
 from palaver.agents.llm.generation.requests import Generator
-from palaver.agents.llm.generation.select import make_generator
 from palaver.agents.llm.lora.adapter_files import new_config, read_config, read_weights, write
-from palaver.agents.llm.lora.copies import AdapterTrunk, FrozenAdapter
-from palaver.agents.llm.lora.layers import Lora
+from palaver.agents.llm.lora.layers import AdapterTrunk, FrozenAdapter, Lora
 from palaver.agents.llm.model.chat_template import Renderer
-from palaver.agents.llm.model.eval_mode import evaluating
+from palaver.agents.llm.model.inference_copy import FrozenCopy, Trunk, evaluating
 from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, quiet
 from palaver.agents.llm.model.options import DEFAULT_LORA, DEFAULT_OPTIONS, LoraOptions, ModelOptions
-from palaver.agents.llm.model.snapshot import FrozenCopy
-from palaver.agents.llm.model.trunk import Trunk
 from palaver.agents.llm.policies.llm_policy import LLMPolicy, answer
 from palaver.core import Completion, PolicyError, Request
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.model.eval_mode import evaluating
+from palaver.agents.llm.model.inference_copy import evaluating
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.packing import padded
 from palaver.core import Completion, PolicyError

@@ -14,9 +14,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from palaver.agents.llm.model.eval_mode import evaluating
-from palaver.agents.llm.scoring.fused_entropy import linear_entropy
-from palaver.agents.llm.scoring.fused_logprobs import linear_logprobs
+from palaver.agents.llm.model.inference_copy import evaluating
+from palaver.agents.llm.scoring.fused_logprobs import linear_entropy, linear_logprobs
 from palaver.agents.llm.scoring.packing import attention_mask, pack
 
 # config fields by which models change their logits after the head (Gemma 2, Cohere, Granite, Falcon H1, MiniCPM)

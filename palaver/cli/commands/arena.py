@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 from rich.progress import Progress
-from rich.table import Table
 from rich.text import Text
 
 from palaver.cli import folders, options, recipes
-from palaver.cli.output import console, count, errors, note, print_error, resumable, say, table
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import console, count, errors, need_plots, note, print_error, print_tables, resumable, say
 from palaver.core import CheckpointError, ConfigError, Sampling
 from palaver.utils.config import Section
 from palaver.utils.progress import progress_columns
@@ -208,11 +206,11 @@ def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
 
 def _show(result: standings.Standings, paths: list[Path]) -> None:
     """Print the ratings of every team set, and the paths of the files."""
+    from palaver.benchmarks.arena.tables import gaps, ratings
+
     for pair_table in result.tables:
         console.print()
-        console.print(ratings(pair_table, result.anchor))
-        if not all(rating.bounded for rating in pair_table.ratings):
-            note("* won or lost all that links it with the anchor: nothing bounds the far end of its interval")
+        print_tables(ratings(result, pair_table))
         if pair_table.dispersion > 1.5:
             note(
                 f"over-dispersion {pair_table.dispersion:.1f}: strengths alone do not explain the scores by pair; "
@@ -220,7 +218,7 @@ def _show(result: standings.Standings, paths: list[Path]) -> None:
             )
     if result.gaps:
         console.print()
-        console.print(gaps(result))
+        print_tables(gaps(result))
     console.print()
     for path in paths:
         say(str(path))
@@ -229,49 +227,3 @@ def _show(result: standings.Standings, paths: list[Path]) -> None:
             f"{count(result.failed, 'game')} failed and do not count; the same command with --resume plays them again"
         )
         raise typer.Exit(1)
-
-
-def ratings(pair_table: standings.PairTable, anchor: str) -> Table:
-    """Table of players, best first."""
-    from palaver.benchmarks.arena.tables import percent
-
-    right = ("Elo", "95 %", "GXE", "score", "won-tied-lost", "illegal", "ms")
-    grid = table("player", *right, title=f"{pair_table.teamset}, {count(pair_table.games, 'game')}", right=right)
-    for rating in pair_table.ratings:
-        row = pair_table.conduct[rating.player]
-        ends = "anchor" if rating.player == anchor else f"{rating.low:.0f} – {rating.high:.0f}"
-        grid.add_row(
-            Text(rating.player, style="bold"),
-            f"{rating.elo:.0f}",
-            ends + ("" if rating.bounded else " *"),
-            f"{rating.gxe:.1f}",
-            f"{100 * row.score:.1f} %",
-            f"{row.wins}-{row.ties}-{row.losses}",
-            percent(row.illegal),
-            f"{row.ms:.2f}",
-        )
-    return grid
-
-
-def gaps(result: standings.Standings) -> Table:
-    """Generalisation gap: scores on the first team set less those on the others."""
-    first = result.tables[0].teamset
-    grid = table(
-        "player",
-        "other set",
-        f"on {first}",
-        "on the other",
-        "gap",
-        title="generalisation, in points",
-        right=(f"on {first}", "on the other", "gap"),
-    )
-    for gap in result.gaps:
-        ends = "" if gap.low is None or gap.high is None else f" [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
-        grid.add_row(
-            Text(gap.player, style="bold"),
-            Text(gap.teamset),
-            f"{100 * gap.seen:.1f}",
-            f"{100 * gap.other:.1f}",
-            Text(f"{100 * gap.gap:+.1f}{ends}"),
-        )
-    return grid

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli.output import console, count, note, say, table
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import console, count, need_plots, note, say, table
 from palaver.core import ConfigError
 
 if TYPE_CHECKING:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,17 +19,72 @@ from rich.text import Text
 
 from palaver.benchmarks.experiments.demo_seeds import ACTS, greedy_solved
 from palaver.cli import folders
-from palaver.cli.background import BackgroundRun, in_background
 from palaver.cli.commands import train
 from palaver.cli.folders import TrainJob
-from palaver.cli.output import console, errors, say, table
-from palaver.cli.requirements import need_plots
-from palaver.core import usable_cores
+from palaver.cli.output import console, errors, need_plots, say, table
+from palaver.core import PalaverError, usable_cores
 from palaver.text import clean
+from palaver.trainers.run.files import METRICS
+from palaver.utils.workers import STALLED_S, WATCH_S, Silence, wait_or_kill
 
-if TYPE_CHECKING:  # they import numpy and matplotlib, which the command line must start without
+if TYPE_CHECKING:
     from palaver.benchmarks.reports.coding_conventions import ProgramPair
     from palaver.benchmarks.reports.run_folder import RunFolder
+
+PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writes its report
+
+
+class BackgroundRun:
+    """Background run; its output goes to `log`."""
+
+    def __init__(self, job: TrainJob, log: Path) -> None:
+        self.job, self.log = job, log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "palaver", "train", job.recipe, *job.overrides, "--out", str(job.folder)]
+        with log.open("w", encoding="utf-8") as stream:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+
+    def finish(self) -> str:
+        """Wait for the run and return `done` or `interrupted`; Ctrl-C ends the wait.
+
+        Raises:
+            PalaverError: it failed, or was stopped after writing neither to its log nor to its metrics for
+                `STALLED_S` seconds.
+        """
+        silence = Silence([self.log, self.job.folder / METRICS])
+        while (code := self._ended()) is None:
+            if silence.seconds() > STALLED_S:
+                self.stop()
+                raise PalaverError(
+                    f"the run {str(self.job.folder)!r} wrote nothing for {STALLED_S:g} seconds and was stopped; "
+                    f"resume with: palaver train --resume {self.job.folder}"
+                )
+        if code not in (0, 130):
+            raise PalaverError(f"the run {str(self.job.folder)!r} failed with exit code {code}; see {str(self.log)!r}")
+        return "interrupted" if code else "done"
+
+    def _ended(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            return self.process.wait(WATCH_S)
+        return None
+
+    def stop(self) -> None:
+        """Stop it gracefully if it still runs; it is killed after `PATIENCE_S` seconds."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            wait_or_kill(self.process, PATIENCE_S)
+
+
+@contextmanager
+def in_background(job: TrainJob | None, log: Path) -> Iterator[BackgroundRun | None]:
+    """Context manager of the run of `job`, if there is one; it ends with the block."""
+    run = BackgroundRun(job, log) if job else None
+    try:
+        yield run
+    finally:
+        if run:
+            run.stop()
+
 
 HELP = """Train small teams and show what they learned, in two acts.
 

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli.output import count, note, say
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import count, need_plots, note, say
 from palaver.core import ConfigError
 
 HELP = """Write the leaderboard from result rows, or measure them.

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from palaver.cli.output import say
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import need_plots, say
 
 HELP = """Write the report of a run, or of several in comparison.
 

@@ -11,8 +11,7 @@ import typer
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.cli import options
-from palaver.cli.output import note, say
-from palaver.cli.requirements import need_server
+from palaver.cli.output import need_server, note, say
 from palaver.core import ConfigError, PolicyError
 
 if TYPE_CHECKING:
@@ -83,16 +82,17 @@ def _key(outside: bool, open_: bool) -> str:
 
 def _policies(policy: str, env: str, name: str, how: ModelOptions) -> Mapping[str, Policy]:
     """Map model names of clients to policies."""
-    from palaver.agents.make_policy import make_policy
+    from palaver.agents.make_policy import make_policy, parse_policy
     from palaver.registry import spec
 
-    if policy == "human":
+    parsed = parse_policy(policy)
+    if parsed.kind == "human":
         raise PolicyError("a person cannot be served; name a model or a scripted policy")
-    if policy.startswith("run:"):
-        return _team(Path(policy.removeprefix("run:")), name, how)
+    if parsed.kind == "run":
+        return _team(Path(parsed.source), name, how)
     env_spec = spec(env) if env else None
     scripted, texts = (env_spec.scripted, env_spec.demonstrations) if env_spec else ({}, "")
-    if policy == "tiny" and not env:
+    if parsed.kind == "tiny" and not env:
         raise PolicyError("there is a tiny model for each environment; add --env ENV")
     return {name or policy: make_policy(policy, scripted=scripted, demonstrations=texts, options=how)}
 

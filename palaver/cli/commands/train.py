@@ -11,8 +11,7 @@ import typer
 from rich.text import Text
 
 from palaver.cli import folders, recipes
-from palaver.cli.output import console, errors, facts, say
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import console, errors, facts, need_plots, say
 from palaver.core import ConfigError
 from palaver.trainers.config.origins import origins
 from palaver.trainers.config.run import RunConfig

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
 from palaver.cli import folders, options, recipes
-from palaver.cli.output import console, errors, note, print_error, resumable, say, table
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import errors, need_plots, note, print_error, print_tables, resumable, say
 from palaver.utils.progress import progress_columns
 
 if TYPE_CHECKING:
-    from palaver.trainers.curriculum.config import Curriculum
-    from palaver.trainers.curriculum.forecast import Forecast
     from palaver.trainers.curriculum.run import CurriculumProgress
-    from palaver.utils.tables import Table
 
 HELP = """Train a student on battles in stages; a gate ends each stage.
 
@@ -40,7 +35,6 @@ File = Annotated[str, typer.Argument(metavar="FILE", help=FILE_HELP)]
 Pairs = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As stages.first.battles=60; stages go by name.")
 ]
-WIDE = 160  # columns of a table that goes into a file
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
 
@@ -63,10 +57,10 @@ def run(
     if file is None:
         recipes.list_recipes("curriculum")
         return
+    from palaver.trainers.curriculum import forecast
     from palaver.trainers.curriculum import run as runner
     from palaver.trainers.curriculum.backend import Backend
     from palaver.trainers.curriculum.config import load
-    from palaver.trainers.curriculum.forecast import rehearse as forecast
 
     spec = load(file, pairs or [])
     if explain:
@@ -77,7 +71,8 @@ def run(
     backend = Backend(spec)
     backend.check()
     fresh = not (folder / "curriculum.yaml").is_file()
-    _plan(spec, forecast(spec, backend) if rehearse and (fresh or dry_run) else None)
+    estimate = forecast.rehearse(spec, backend) if rehearse and (fresh or dry_run) else None
+    print_tables(forecast.plan(spec, estimate))
     if dry_run:
         say(Text("nothing was kept", style="dim"))
         return
@@ -109,7 +104,7 @@ def ablate(
     first = next(iter(variants.values()))
     with resumable("the same command"), _bar(out, "ablation") as progress:
         result = ablation.ablate(key, variants, out, Backend(first), progress, note)
-    _show(sweep.report_tables(result))
+    print_tables(*sweep.report_tables(result))
     for path in sweep.write(result, out):
         say(str(path))
 
@@ -123,7 +118,7 @@ def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of a
 
     if (folder / ablation.RESULTS).is_file():
         result = ablation.load(folder)
-        _show(sweep.report_tables(result))
+        print_tables(*sweep.report_tables(result))
         for path in sweep.write(result, folder):
             say(str(path))
         return
@@ -135,27 +130,9 @@ def _report(folder: Path) -> None:
     from palaver.utils.provenance import provenance
 
     result = data.read(folder, provenance())
-    _show(tables.report_tables(result))
+    print_tables(*tables.report_tables(result))
     for path in page.write(result, folder):
         say(str(path))
-
-
-def _show(tables: Sequence[Table]) -> None:
-    room = console if console.is_terminal else Console(file=console.file, highlight=False, width=WIDE)
-    for result in tables:
-        output = table(*result.head, title=result.title)
-        for row in result.rows:
-            output.add_row(*map(Text, row))
-        output.columns[0].no_wrap = True  # do not break names
-        room.print(output)
-        say(Text(result.note + "\n", style="dim"))
-
-
-def _plan(spec: Curriculum, forecast: Forecast | None) -> None:
-    """Print the plan: battles and rating games, with estimated decisions, steps and time."""
-    from palaver.trainers.curriculum.forecast import plan
-
-    _show([plan(spec, forecast)])
 
 
 @contextmanager

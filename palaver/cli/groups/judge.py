@@ -16,8 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.cli import folders, options
-from palaver.cli.output import console, count, errors, facts, say, table
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import console, count, errors, facts, need_plots, say, table
 from palaver.core import ConfigError
 from palaver.text import one_line
 from palaver.utils.config import parse_overrides

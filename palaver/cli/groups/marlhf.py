@@ -14,8 +14,7 @@ from rich.text import Text
 
 from palaver.benchmarks.experiments.marlhf.recipe import MARLHFConfig, load
 from palaver.cli import folders, options, recipes
-from palaver.cli.output import console, errors, facts, note, resumable, say
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import console, errors, facts, need_plots, note, resumable, say
 from palaver.core import ConfigError
 
 if TYPE_CHECKING:

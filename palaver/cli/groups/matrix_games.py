@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.cli import folders, options, recipes
-from palaver.cli.output import console, count, errors, print_error, resumable, say
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import console, count, errors, need_plots, print_error, resumable, say
 from palaver.text import one_line
 from palaver.utils.progress import progress_columns
 

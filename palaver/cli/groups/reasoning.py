@@ -12,8 +12,8 @@ import typer
 from rich.text import Text
 
 from palaver.cli import folders, options, recipes
-from palaver.cli.output import console, count, errors, note, resumable, say, table
-from palaver.cli.requirements import need_plots
+from palaver.cli.output import console, count, errors, need_plots, note, resumable, say
+from palaver.utils.tables import Table
 
 if TYPE_CHECKING:
     from palaver.benchmarks.experiments.reasoning.results import Results
@@ -82,8 +82,6 @@ def show(results: Results) -> None:
     """Print a table."""
     from palaver.benchmarks.experiments.reasoning.table import COLUMNS, caption, cells_of, lines
 
-    grid = table(*COLUMNS, right=COLUMNS[-3:])
-    for line in lines(results):
-        grid.add_row(*cells_of(line))
-    console.print(grid)
+    rows = [cells_of(line) for line in lines(results)]
+    console.print(Table(head=COLUMNS, rows=rows, right=range(len(COLUMNS))[-3:]).rich())
     console.print(Text(caption(results), style="dim"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaver.agents.battle_net.memory import Recall, rotate
-from palaver.agents.battle_net.net import BattleNet, order
+from palaver.agents.battle_net.net import BattleNet, Recall, order, rotate
 from palaver.agents.battle_net.shape import ABOUT, HEADING, MOVES, Layout, NetSize, Vocabulary, size
 from palaver.core import ConfigError
 from tests.agents.battle_net.nets import HIT, MON, PLAN, SMALL, WORDS, layout, net, turns

@@ -6,8 +6,7 @@ import json
 import re
 
 from palaver.agents.base.chat import Answer
-from palaver.agents.judges.chats import ScriptedChat
-from palaver.agents.judges.judge import Judge
+from palaver.agents.judges.judge import Judge, ScriptedChat
 from palaver.agents.judges.spec import JudgeSpec
 from palaver.scoring import Cost, ScoringRequest
 

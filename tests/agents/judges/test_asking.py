@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from palaver.agents.base.chat import Answer, Question
-from palaver.agents.judges.cache import AnswerCache, key
+from palaver.agents.judges.asking import AnswerCache, key
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import JudgeSpec
 from palaver.core import Message, Sampling, ScoringError
@@ -141,7 +141,7 @@ def test_threads_and_processes_share_the_file(tmp_path):
     threads = [threading.Thread(target=write, args=(names[n::4] + names[:5],)) for n in range(4)]
     code = (
         "import sys; from pathlib import Path; from palaver.agents.base.chat import Answer\n"
-        "from palaver.agents.judges.cache import AnswerCache\n"
+        "from palaver.agents.judges.asking import AnswerCache\n"
         "for n in range(20): AnswerCache(Path(sys.argv[1])).put({f'p{n}': Answer(str(n))})\n"
     )
     child = subprocess.Popen([sys.executable, "-c", code, str(path)], env=dict(os.environ))

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from palaver.agents.base.chat import Answer
-from palaver.agents.judges.ensemble import Ensemble
+from palaver.agents.judges.judge import Ensemble
 from palaver.scoring import AnswerPair, Cost
 from tests.agents.judges.scripted import case, fair, judge
 

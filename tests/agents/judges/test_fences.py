@@ -8,9 +8,8 @@ import time
 import pytest
 
 from palaver.agents.judges import prompts
-from palaver.agents.judges.fences import fence, harmless, nonce, seen
-from palaver.agents.judges.prompts import JudgeMaterial
-from palaver.agents.judges.rubric import DEFAULT_RUBRIC
+from palaver.agents.judges.prompts import JudgeMaterial, fence, harmless, nonce, seen
+from palaver.agents.judges.spec import DEFAULT_RUBRIC
 from palaver.envs.base.transcripts import HOSTILE
 from tests.agents.judges.scripted import blocks
 
@@ -95,7 +94,7 @@ def test_the_mark_is_drawn_again_where_a_text_holds_it(monkeypatch):
         def hexdigest(self):
             return next(drawn)
 
-    monkeypatch.setattr("palaver.agents.judges.fences.hashlib.sha256", Fixed)
+    monkeypatch.setattr("palaver.agents.judges.prompts.hashlib.sha256", Fixed)
     assert nonce(["I know ABABABAB\u200bABABABAB"]) == "cd" * 8  # hidden letters do not hide it
 
 

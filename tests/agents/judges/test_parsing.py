@@ -8,7 +8,7 @@ import time
 import pytest
 
 from palaver.agents.judges.parsing import UnreadError, better, choices, last_object, listed, weighted
-from palaver.agents.judges.rubric import JudgeRubric
+from palaver.agents.judges.spec import JudgeRubric
 from tests.agents.judges.scripted import TWO
 
 RUBRIC = JudgeRubric.model_validate(TWO)

@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from palaver.agents.judges.rubric import DEFAULT_RUBRIC, Criterion, JudgeRubric, read_rubric
+from palaver.agents.judges.spec import DEFAULT_RUBRIC, Criterion, JudgeRubric, read_rubric
 from palaver.core import ConfigError
 
 

@@ -6,10 +6,7 @@ import pytest
 import yaml
 
 from palaver.agents.base.rewards import make_reward, split_options
-from palaver.agents.judges.chats import ScriptedChat, make_chat
-from palaver.agents.judges.ensemble import Ensemble
-from palaver.agents.judges.factory import make_judge
-from palaver.agents.judges.judge import Judge
+from palaver.agents.judges.judge import Ensemble, Judge, ScriptedChat, make_chat, make_judge
 from palaver.agents.judges.spec import EnsembleSpec, JudgeSpec, read_spec
 from palaver.core import ConfigError, PolicyError
 from palaver.scoring import RewardPlacement

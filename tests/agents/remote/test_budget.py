@@ -9,8 +9,8 @@ from palaver.agents.base.chat import Question
 from palaver.agents.remote import budget as budgets
 from palaver.agents.remote.budget import Budget
 from palaver.agents.remote.chat import RemoteChat
-from palaver.agents.remote.failures import CallError
 from palaver.agents.remote.options import read_options
+from palaver.agents.remote.wire import CallError
 from palaver.core import ConfigError, Message, PolicyError, Sampling
 from palaver.scoring import Cost
 from tests.agents.remote.faults import completion, error, faults, reply, silent
@@ -183,7 +183,7 @@ def test_dollars_need_a_price(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None
     ],
 )
 def test_prices_that_do_not_fit(tmp_path, text: str, says: str) -> None:
-    from palaver.agents.remote.prices import read_prices
+    from palaver.agents.remote.options import read_prices
 
     (tmp_path / "p.yaml").write_text(text)
     with pytest.raises(ConfigError, match=says) as raised:

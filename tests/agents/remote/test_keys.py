@@ -10,7 +10,7 @@ import pytest
 
 from palaver.agents.base.chat import Question
 from palaver.agents.make_policy import make_policy
-from palaver.agents.remote.keys import SecretKey
+from palaver.agents.remote.options import SecretKey
 from palaver.core import Message, PolicyError, Request
 from tests.agents.remote.faults import completion, error, faults, reply
 

@@ -11,9 +11,7 @@ import torch
 from transformers import Qwen3Config, Qwen3ForSequenceClassification
 
 from palaver.agents.base.rewards import make_reward
-from palaver.agents.reward_models import load
-from palaver.agents.reward_models.files import READING, fresh, save, wrap
-from palaver.agents.reward_models.model import RewardModel
+from palaver.agents.reward_models.model import READING, RewardModel, fresh, load, save, wrap
 from palaver.core import ConfigError, PolicyError
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.scoring import Reward, ScoringRequest

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
-from palaver.agents.serving import deadline
+from palaver.agents.serving import server as deadline
 from palaver.agents.serving.app import make_app
 from palaver.agents.serving.server import serving
 from palaver.agents.simple import EchoPolicy

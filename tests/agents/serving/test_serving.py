@@ -13,9 +13,8 @@ import pytest
 from palaver.agents.base.chat import Question
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.top_logprobs import top_logprobs
-from palaver.agents.remote.chat import RemoteChat
+from palaver.agents.remote.chat import RemoteChat, RemotePolicy
 from palaver.agents.remote.options import read_options
-from palaver.agents.remote.policy import RemotePolicy
 from palaver.agents.serving import app as app_module
 from palaver.agents.serving.app import ServerLimits, make_app
 from palaver.agents.serving.server import listen, serving

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from palaver.agents.judges import prompts
-from palaver.agents.judges.rubric import DEFAULT_RUBRIC
+from palaver.agents.judges.spec import DEFAULT_RUBRIC
 from palaver.agents.serving.server import serving
 from palaver.benchmarks.judge_audit import ask, faulty_judges, run
 from palaver.benchmarks.judge_audit.data import Data, Graded, read

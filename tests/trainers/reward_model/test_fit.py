@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from palaver.agents.reward_models import load
+from palaver.agents.reward_models.model import load
 from palaver.core import PolicyError, TaskError
 from palaver.trainers.config.reward_model import FitConfig
 from palaver.trainers.preferences.record import PreferenceRecord
@@ -62,7 +62,7 @@ def test_a_rule_is_learnt_and_the_folder_scores(base, tmp_path):
 
 def test_the_first_loss_is_the_formula(base, tmp_path):
     """One step on all training pairs, with margins and the term that keeps scores about 0, computed from the scores."""
-    from palaver.agents.reward_models.files import fresh
+    from palaver.agents.reward_models.model import fresh
     from palaver.trainers.preferences.record import by_task
 
     some = pairs(10, tasks=5)
