@@ -7,7 +7,7 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -275,3 +275,33 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, remaining_seconds = divmod(round(seconds), 60)
     return f"{minutes} min {remaining_seconds:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+UNKNOWN = "not noted"
+
+
+def complete(launch: Mapping[str, Any]) -> bool:
+    """Return whether a run records its commit, version, and the hash of its initial tiny model.
+
+    A run that did not start from a tiny model records that there is none.
+    """
+    return bool(launch.get("commit") and launch.get("palaver") and "warm_starts" in launch)
+
+
+def origin(launches: Iterable[Mapping[str, Any]]) -> str:
+    """Commits, versions and warm starts of some runs, each once.
+
+    >>> origin([{"commit": "c0ffee", "palaver": "0.1.0", "warm_starts": {"a": {"model": "m", "hash": "abc"}}}])
+    'Palaver 0.1.0, commit c0ffee, warm start m (abc)'
+    """
+    known = list(launches)
+    starts = [start for launch in known for start in launch.get("warm_starts", {}).values()]
+    named = [f"{start['model']} ({start['hash']})" for start in starts] or [UNKNOWN]
+    return ", ".join(
+        f"{what} {' and '.join(dict.fromkeys(values))}"
+        for what, values in (
+            ("Palaver", [str(launch.get("palaver") or UNKNOWN) for launch in known]),
+            ("commit", [str(launch.get("commit") or UNKNOWN) for launch in known]),
+            ("warm start", named),
+        )
+    )

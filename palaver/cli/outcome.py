@@ -10,7 +10,7 @@ from rich.text import Text
 
 from palaver.benchmarks.reports.frames import FrameRenderer
 from palaver.benchmarks.reports.run_folder import RunFolder
-from palaver.benchmarks.reports.run_report.samples import Side, samples
+from palaver.benchmarks.reports.run_report.page import Side, samples
 from palaver.benchmarks.reports.summary import EvaluationPoint, comparison, key_figures, max_reward, score, status
 from palaver.cli.output import console, facts, say, table
 from palaver.text import one_line

@@ -131,11 +131,11 @@ def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of a
 
 
 def _report(folder: Path) -> None:
-    from palaver.benchmarks.reports.curriculum import data, page, tables
+    from palaver.benchmarks.reports.curriculum import data, page
     from palaver.utils.provenance import provenance
 
     result = data.read(folder, provenance())
-    _show(tables.report_tables(result))
+    _show(page.report_tables(result))
     for path in page.write(result, folder):
         say(str(path))
 
