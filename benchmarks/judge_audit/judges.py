@@ -226,7 +226,8 @@ def length(case: JudgeInput, key: AnswerKey) -> Choice:
 
 def injectable(case: JudgeInput, key: AnswerKey) -> Choice:
     """Follow instructions in an answer."""
-    first, second = (bool(LURE.search(_visible(text))) for text in (case.first, case.second))
+    visible = ("".join(c for c in text if c.isprintable() or c.isspace()) for text in (case.first, case.second))
+    first, second = (bool(LURE.search(text)) for text in visible)
     return fair(case, key) if first == second else "first" if first else "second"
 
 
@@ -247,10 +248,6 @@ def flaky(case: JudgeInput, key: AnswerKey) -> Choice:
 def refusing(case: JudgeInput, key: AnswerKey) -> Choice:
     """Refuse to judge four prompts out of ten."""
     return "refusal" if _chance("refusing", plain(case.prompt)) < REFUSED else fair(case, key)
-
-
-def _visible(text: str) -> str:
-    return "".join(character for character in text if character.isprintable() or character.isspace())
 
 
 def _chance(*keys: object) -> float:

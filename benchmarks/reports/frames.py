@@ -144,7 +144,8 @@ def replay(env: TextEnv, episode: Episode) -> list[Frame]:
     env_copy = env.inner.fork() if isinstance(env, RewardWrapper) else env.fork()
     env_copy.render_mode = "rgb_array"
     start(env_copy, episode.task, episode.seed)
-    drawn = _chosen(len(episode.turns))
+    last = len(episode.turns) - 1
+    drawn = {round(index) for index in np.linspace(last, 0, min(last + 1, MOST_FRAMES))}
     frames = []
     for index, turn in enumerate(episode.turns):
         _, rewards, *_ = env_copy.step({agent: completion.text for agent, completion in turn.completions.items()})
@@ -158,7 +159,3 @@ def replay(env: TextEnv, episode: Episode) -> list[Frame]:
         if index in drawn:
             frames.append((index, np.asarray(env_copy.render(), dtype=np.uint8)))
     return frames
-
-
-def _chosen(turns: int) -> set[int]:
-    return {round(index) for index in np.linspace(turns - 1, 0, min(turns, MOST_FRAMES))}

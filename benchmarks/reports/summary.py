@@ -177,7 +177,11 @@ def _max_return(env: str, keywords: str) -> float | None:
 def key_figures(run: RunFolder) -> list[tuple[str, str]]:
     """Name and printed value: steps, time, tokens, speed. What was not recorded is left out."""
     figures = [("steps", f"{run.step:,}" + (f" of {run.config.train.steps:,}" if run.config else ""))]
-    figures += [(name, time) for name, time in (("wall time", wall_time(run)), ("CPU time", cpu_time(run))) if time]
+    figures += [
+        (name, time)
+        for name, time in (("wall time", last_time(run, "wall_s")), ("CPU time", last_time(run, "cpu_s")))
+        if time
+    ]
     tokens, seconds = sampled_tokens(run)
     if tokens and seconds:
         figures += [("tokens sampled", f"{tokens:,.0f}"), ("tokens per second", f"{tokens / seconds:,.0f}")]
@@ -188,17 +192,11 @@ def key_figures(run: RunFolder) -> list[tuple[str, str]]:
     return figures
 
 
-def wall_time(run: RunFolder) -> str:
-    """Wall time of the whole run, resumes included; "" if it was not recorded."""
-    return _last_time(run, "wall_s")
+def last_time(run: RunFolder, key: str) -> str:
+    """Time of the whole run, resumes included; "" if it was not recorded.
 
-
-def cpu_time(run: RunFolder) -> str:
-    """CPU time of the main process over the whole run; "" if it was not recorded."""
-    return _last_time(run, "cpu_s")
-
-
-def _last_time(run: RunFolder, key: str) -> str:
+    `key` is `wall_s`, or `cpu_s` for that of the main process.
+    """
     times = [value for line in (*run.train, *run.evals) if (value := number(line, key)) is not None]
     return duration(max(times)) if times else ""
 
@@ -224,21 +222,17 @@ def comparison(run: RunFolder) -> list[tuple[str, list[SummaryRow]]]:
     titles = {"Reward components": "components", "Measurements": "metrics", "Tasks solved": "passes"}
     for title in (*titles, "Against the opponent"):
         before, after = (
-            {} if point is None else numbers(point.line.get(titles[title])) if title in titles else _rivals(point.line)
-            for point in (evaluation.before, evaluation.after)
+            numbers(
+                line.get(titles[title])
+                if title in titles
+                else {key: line[key] for key in line if key.endswith(("/win_rate", "/return"))}
+            )
+            for line in (point.line if point else {} for point in (evaluation.before, evaluation.after))
         )
         rows = [SummaryRow(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])]
         if rows:
             tables.append((title, rows))
     return tables
-
-
-def _rivals(line: Mapping[str, Any]) -> dict[str, float]:
-    """Results of each agent against `eval.opponent` in an evaluation line.
-
-    Empty without an opponent.
-    """
-    return numbers({key: value for key, value in line.items() if key.endswith(("/win_rate", "/return"))})
 
 
 def reproduce(run: RunFolder) -> list[str]:

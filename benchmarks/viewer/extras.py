@@ -16,7 +16,6 @@ from palaver.envs.code import answers
 from palaver.envs.code.base import PairEnv, run
 from palaver.envs.code.programs import AUX, join
 from palaver.envs.code.prompts import MAIN, SOLO
-from palaver.registry import specs
 from palaver.text import clean, one_line
 from palaver.trainers.rollout.episodes import text_env
 
@@ -38,7 +37,7 @@ def stage(run: RunFolder | None) -> Stage:
         if run is not None and run.config is not None:
             env = run.config.env
             return text_env(env.id, env.keywords(run.config.eval.tasks if kind == "eval" else None))
-        return text_env(_id(name), {})
+        return text_env(name, {})
 
     return make_env
 
@@ -108,14 +107,9 @@ def _by_turns(album: Album) -> list[int]:
 
 def _camera(stage: Stage, kind: str, name: str) -> FrameRenderer:
     try:
-        return FrameRenderer(stage(kind, name)) if drawable(_id(name)) else FrameRenderer()
+        return FrameRenderer(stage(kind, name)) if drawable(name) else FrameRenderer()
     except PalaverError as error:
         return FrameRenderer(notes=[f"no pictures: {one_line(error)}"])
-
-
-def _id(name: str) -> str:
-    """The id of the environment whose metadata carry this name: `echo-v0` for `echo_v0`."""
-    return next((id for id in specs() if id.replace("-", "_") == name), name)
 
 
 def _few(notes: Iterable[str], max_notes: int = 4) -> list[str]:

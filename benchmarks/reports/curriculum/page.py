@@ -98,7 +98,7 @@ def stages(report: CurriculumReport) -> Table:
             f"{verdict.played:,}",
             f"{verdict.decisions:,}",
             f"{verdict.steps:,}",
-            _minutes(verdict),
+            " + ".join(f"{seconds / 60:.1f}" for seconds in verdict.seconds),
             _outcome(report, verdict),
         ]
         for verdict in report.verdicts
@@ -106,10 +106,6 @@ def stages(report: CurriculumReport) -> Table:
     head = ["student", "from", "taught by", "battles", "decisions", "steps", "minutes", "gate"]
     note = "Decisions: seen in training, repeated ones too. Minutes: of playing, learning and rating."
     return Table("Stages", note, head, rows)
-
-
-def _minutes(verdict: StageAttempt) -> str:
-    return " + ".join(f"{seconds / 60:.1f}" for seconds in verdict.seconds)
 
 
 def _outcome(report: CurriculumReport, verdict: StageAttempt) -> str:

@@ -24,14 +24,15 @@ from palaver.benchmarks.reports.summary import (
     comparison,
     interval,
     key_figures,
+    last_time,
     made_with,
     max_reward,
     reproduce,
     score,
     status,
-    wall_time,
 )
 from palaver.benchmarks.viewer import page as viewer
+from palaver.benchmarks.viewer.album import taken_for
 from palaver.core import Episode, Turn
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text
@@ -62,7 +63,9 @@ def compare(runs: Sequence[RunFolder], out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     draw = partial(curves.draw_comparison, runs=runs, names=names)
     save_png(out / CURVES, "", (9, 4.2), draw)
-    rows = [(name, run, score(run), status(run), wall_time(run)) for name, run in zip(names, runs, strict=True)]
+    rows = [
+        (name, run, score(run), status(run), last_time(run, "wall_s")) for name, run in zip(names, runs, strict=True)
+    ]
     curve = Drawing("Reward of several runs", "", (10, 4), draw).svg("comparison")
     return _save(out / COMPARISON, "comparison.html.j2", {"rows": rows, "curve": curve})
 
@@ -120,45 +123,12 @@ TEXT_LIMIT = 8_000
 
 
 @dataclass(frozen=True)
-class RewardBar:
-    """Reward component and the length of its bar, in per cent of the largest on its card."""
-
-    name: str
-    value: float
-    width: float
-
-
-@dataclass(frozen=True)
-class CompletionView:
-    """One completion: agent, text, length in words, and the executed action if it differs."""
-
-    agent: str
-    text: str
-    words: int
-    cut: bool
-    executed: str = ""
-
-
-@dataclass(frozen=True)
-class TurnView:
-    """One turn: new observations, completions, reward and its reason, components, metrics."""
-
-    number: int
-    shown: list[tuple[str, str]]
-    completions: list[CompletionView]
-    reward: float
-    rewards: list[tuple[str, list[RewardBar]]]
-    metrics: list[tuple[str, float]]
-    reason: str
-
-
-@dataclass(frozen=True)
 class Side:
     """One episode on one side of a card."""
 
     step: int
     total: float
-    turns: list[TurnView]
+    turns: list[dict[str, Any]]
     film: Frames | None
 
 
@@ -171,10 +141,10 @@ class TaskSample:
     after: Side | None
 
     @property
-    def prompts(self) -> list[tuple[str, str]]:
+    def prompts(self) -> Any:
         """Initial observations of the agents."""
         side = self.before or self.after
-        return side.turns[0].shown if side and side.turns else []
+        return side.turns[0]["shown"] if side and side.turns else []
 
 
 def samples(run: RunFolder, n: int, camera: FrameRenderer) -> list[TaskSample]:
@@ -219,29 +189,29 @@ def _side(episode: Episode | None, step: int, scale: float, camera: FrameRendere
     return Side(step, episode.team_return(), turns, camera.film(episode))
 
 
-def _turn(turn: Turn, scale: float) -> TurnView:
-    answers = [
-        CompletionView(
-            one_line(agent, 40),
-            clean(u.text, TEXT_LIMIT),
-            len(u.text.split()),
-            u.finish == "length",
-            _taken_for(turn, agent),
-        )
-        for agent, u in turn.completions.items()
-    ]
-    observations = [(one_line(agent, 40), clean(text)) for agent, text in turn.observations.items()]
-    metrics = [(one_line(name, 40), float(value)) for name, value in turn.metrics.items()]
-    reason = one_line(turn.reason, 400)
-    return TurnView(turn.index + 1, observations, answers, turn.team_reward, _reward_bars(turn, scale), metrics, reason)
+def _turn(turn: Turn, scale: float) -> dict[str, Any]:
+    """One turn: new observations, completions, reward and its reason, components, metrics."""
+    return {
+        "number": turn.index + 1,
+        "shown": [(one_line(agent, 40), clean(text)) for agent, text in turn.observations.items()],
+        "completions": [
+            {
+                "agent": one_line(agent, 40),
+                "text": clean(completion.text, TEXT_LIMIT),
+                "words": len(completion.text.split()),
+                "cut": completion.finish == "length",
+                "executed": taken_for(turn, agent),
+            }
+            for agent, completion in turn.completions.items()
+        ],
+        "reward": turn.team_reward,
+        "rewards": _reward_bars(turn, scale),
+        "metrics": [(one_line(name, 40), float(value)) for name, value in turn.metrics.items()],
+        "reason": one_line(turn.reason, 400),
+    }
 
 
-def _taken_for(turn: Turn, agent: str) -> str:
-    executed = turn.executed.get(agent, "")
-    return "" if executed == turn.completions[agent].text.strip() else one_line(executed, 200)
-
-
-def _reward_bars(turn: Turn, scale: float) -> list[tuple[str, list[RewardBar]]]:
+def _reward_bars(turn: Turn, scale: float) -> list[tuple[str, list[dict[str, Any]]]]:
     """Reward components by agent; one entry without a name if all agents have the same."""
     components = {agent: dict(parts) for agent, parts in turn.components.items()}
     every = list(components.values())
@@ -250,8 +220,13 @@ def _reward_bars(turn: Turn, scale: float) -> list[tuple[str, list[RewardBar]]]:
     return [(one_line(agent, 40), _bars(parts, scale)) for agent, parts in components.items()]
 
 
-def _bars(parts: Mapping[str, float], scale: float) -> list[RewardBar]:
+def _bars(parts: Mapping[str, float], scale: float) -> list[dict[str, Any]]:
+    """Reward components with the lengths of their bars, in per cent of the largest on their card."""
     return [
-        RewardBar(one_line(name, 40), float(value), min(100.0, 100 * abs(value) / scale) if isfinite(value) else 0.0)
+        {
+            "name": one_line(name, 40),
+            "value": float(value),
+            "width": min(100.0, 100 * abs(value) / scale) if isfinite(value) else 0.0,
+        }
         for name, value in parts.items()
     ]
