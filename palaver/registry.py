@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,7 +109,7 @@ def spec(id: str) -> Spec:
     known = specs()
     name = id.removeprefix(f"{NAMESPACE}/")
     if name not in known:
-        name = re.sub(r"_v(\d+)$", r"-v\1", name)
+        name = next((each for each in known if each.replace("-", "_") == name.replace("-", "_")), name)
     if name not in known:
         raise ConfigError(f"there is no environment {id!r}.{did_you_mean(name, known)}")
     return known[name]

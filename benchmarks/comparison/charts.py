@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from palaver.benchmarks.comparison.groups import Comparison, RewardCurve
-from palaver.benchmarks.reports.charts import Chart, Numbers, save_png
-from palaver.benchmarks.reports.plot_style import Theme, label
+from palaver.benchmarks.reports.charts import Chart, Numbers, Theme, label, save_png
 
 COLORS = 6  # of the theme, which every kind of colour vision tells apart; lines after that are dashed as well
 DASHES: tuple[tuple[float, ...], ...] = ((), (4.5, 1.3), (1.2, 1.2), (6, 1.3, 1.2, 1.3))

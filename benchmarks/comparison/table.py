@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from palaver.benchmarks.comparison.groups import Comparison, RunGroup
-from palaver.benchmarks.reports.origin import origin
-from palaver.benchmarks.reports.summary import interval
+from palaver.benchmarks.reports.summary import interval, origin
 from palaver.markdown import prose
 from palaver.utils.stats.improvement import Improvement
 from palaver.utils.tables import Table

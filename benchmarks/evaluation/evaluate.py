@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,20 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.make_policy import parse_policy, parse_team_names
 from palaver.benchmarks.evaluation import results as rows
-from palaver.benchmarks.evaluation.fingerprint import fingerprint
 from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal, refuse_rivals, seated, silenced
-from palaver.benchmarks.evaluation.trained import resolved
+from palaver.benchmarks.evaluation.results import fingerprint
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
-from palaver.core import ConfigError, Episode, Sampling, TaskError
+from palaver.core import ConfigError, Episode, PolicyError, Sampling, TaskError, cache_folder
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import Spec, spec
+from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.team import parse_team
+from palaver.trainers.run.files import CONFIG
 from palaver.utils.provenance import provenance
 
 
@@ -66,59 +69,6 @@ class EvaluationConfig:
     added: bool = False
 
 
-@dataclass(frozen=True)
-class EvaluationOutcome:
-    """Result of an evaluation.
-
-    `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks; one task has no
-    interval. `focal` is the same for the focal agents, where there are any.
-
-    `policies` maps agents to policies, for the team of a run with the step of its checkpoint, and `weights` to the
-    fingerprint of a model's weights. `answers` counts illegal answers, of the focal agents where there are any.
-    `tokens` holds agent -> mean sampled tokens of an answer, `passes` pass@1 and pass@k where the environment reports
-    solved tasks, `unscored` the number of episodes left out because they could not be scored; `seconds` is the wall
-    time of the episodes alone, `cost` that of remote policies, `scoring` the usage of a judge or a reward model, and
-    `provenance` the versions. `config` is the hash of all that fixes the result but the code.
-    """
-
-    env: str
-    keywords: Mapping[str, Any]
-    team: str
-    policies: Mapping[str, str]
-    tasks: int
-    samples: int
-    seed: int
-    sampling: Mapping[str, Any]
-    mean: float
-    low: float | None
-    high: float | None
-    n: int
-    max_reward: float
-    components: Mapping[str, float]
-    metrics: Mapping[str, float]
-    tokens: Mapping[str, float]
-    passes: Mapping[str, float]
-    unscored: int
-    seconds: float
-    provenance: Mapping[str, Any]
-    by_task: Mapping[str, float]
-    weights: Mapping[str, str]
-    config: str
-    scenario: str = ""
-    focal: rows.Focal | None = None
-    answers: rows.Answers | None = None
-    cost: rows.Spent | None = None
-    scoring: Mapping[str, float] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        parts = {name: section.model_dump(mode="json") if section else None for name, section in self._parts().items()}
-        return asdict(self) | parts
-
-    def _parts(self) -> dict[str, rows.Focal | rows.Answers | rows.Spent | None]:
-        return {"focal": self.focal, "answers": self.answers, "cost": self.cost}
-
-
 def as_trained(
     team: str, env: str, note: Callable[[str], None] = lambda _: None
 ) -> tuple[dict[str, Any], Sampling, dict[str, Sampling]]:
@@ -150,7 +100,7 @@ def _moved(folder: Path) -> dict[str, str]:
 
 def measure(
     setting: EvaluationConfig, note: Callable[[str], None] = lambda _: None
-) -> tuple[EvaluationOutcome, list[Episode]]:
+) -> tuple[rows.EvaluationOutcome, list[Episode]]:
     """Play the episodes and summarise them.
 
     `note` is called with warnings, such as a corrupt checkpoint.
@@ -188,8 +138,8 @@ def measure(
     seconds = time.perf_counter() - start
     silent = [episodes(team) for team in silenced(teams, setting.seatings)] if setting.added else []
     max_return = most_possible(env, env_spec) if setting.max_reward is None else setting.max_reward
-    result = _result(setting, ids, teams, (played, silent), seconds, max_return)
-    return replace(result, scoring=scoring(env)), [episode for group in played for episode in group]
+    result = _result(setting, ids, teams, (played, silent), seconds, max_return, scoring(env))
+    return result, [episode for group in played for episode in group]
 
 
 def scoring(env: TextEnv) -> dict[str, float]:
@@ -204,7 +154,8 @@ def _result(
     episodes: tuple[list[list[Episode]], list[list[Episode]]],
     seconds: float,
     max_return: float,
-) -> EvaluationOutcome:
+    usage: dict[str, float],
+) -> rows.EvaluationOutcome:
     played, silent = episodes
     summary = summarize([episode for group in played for episode in group])
     sampling = asdict(setting.sampling) | {
@@ -223,7 +174,7 @@ def _result(
     config = rows.config_hash(
         **facts, ids=ids, policies=policies, weights=weights, focal=[seating.focal for seating in setting.seatings]
     )
-    return EvaluationOutcome(
+    return rows.EvaluationOutcome(
         **facts,
         team=setting.team,
         policies=policies,
@@ -246,6 +197,7 @@ def _result(
         seconds=seconds,
         cost=rows.spent_by({f"{n}/{agent}": policy for n, team in enumerate(teams) for agent, policy in team.items()}),
         provenance=provenance(),
+        scoring=usage,
     )
 
 
@@ -254,13 +206,13 @@ def _named(teams: list[dict[str, Policy]], of: Callable[[Policy], str]) -> dict[
     return {agent: " | ".join(dict.fromkeys(of(team[agent]) for team in teams)) for agent in teams[0]}
 
 
-def to_row(result: EvaluationOutcome, episodes: list[Episode], label: str, folder: Path) -> rows.EvaluationResult:
+def to_row(result: rows.EvaluationOutcome, episodes: list[Episode], label: str, folder: Path) -> rows.EvaluationResult:
     """Write a result, its episodes and its row, into `folder`.
 
     Raises:
         ConfigError: something cannot be written.
     """
-    shared = result.to_dict()
+    shared = result.model_dump(mode="json")
     made_with = shared.pop("provenance")
     name = rows.row_name(result.scenario or result.env, label)
     row = rows.row_of_record(
@@ -291,3 +243,60 @@ def refuse_players_of_the_arena(names: Iterable[str], env_spec: Spec) -> None:
                 f"{name!r} reads the environment and not a conversation, so it plays in the arena alone: "
                 f"palaver arena {env_spec.id} --players {name},OTHER"
             )
+
+
+Note = Callable[[str], None]
+
+
+def resolved(team: str, note: Note) -> str:
+    """Return `team`, or for a recipe `run:FOLDER` of the finished run, trained first if missing.
+
+    Raises:
+        PalaverError: see `ensure`.
+    """
+    policy = parse_policy(team)
+    return f"run:{ensure(policy.source, note)}" if policy.kind == "recipe" else team
+
+
+def home(made_by: str) -> Path:
+    """Cache folder of the run of `NAME+key=value+...`, named by a hash of its settings.
+
+    Options at their default and the section `tuning` do not count, so that a new option moves no run.
+
+    Raises:
+        ConfigError: no such recipe, or an override that does not fit.
+    """
+    recipe, *overrides = made_by.split("+")
+    chosen = load(recipe, overrides).model_dump(mode="json", exclude_defaults=True, exclude={"tuning"})
+    key = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:12]
+    return cache_folder() / "trained" / f"{Path(recipe).stem}-{key}"
+
+
+def ensure(made_by: str, note: Note) -> Path:
+    """Return the folder of the finished run of `NAME+key=value+...`; train or resume if needed.
+
+    Training takes minutes, so `note` is called before it begins.
+
+    Raises:
+        PolicyError: the training was interrupted.
+        PalaverError: the recipe does not fit, or cannot be trained here.
+    """
+    from palaver.trainers import train as trainer
+
+    folder = home(made_by)
+    if _done(folder):
+        return folder
+    recipe, *overrides = made_by.split("+")
+    note(f"training {' '.join((recipe, *overrides))}, once: {folder}")
+    if (folder / CONFIG).is_file():
+        trainer.resume(folder)
+    else:
+        launch = {"recipe": recipe, "overrides": overrides, **provenance()}
+        trainer.train(load(recipe, overrides), folder, launch=launch)
+    if not _done(folder):
+        raise PolicyError(f"the training in {str(folder)!r} was interrupted; the same command resumes it")
+    return folder
+
+
+def _done(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() and read(folder).state.get("status") == "done"

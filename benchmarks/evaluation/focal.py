@@ -16,8 +16,7 @@ import numpy as np
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.simple import ScriptedPolicy
-from palaver.benchmarks.evaluation.fingerprint import fingerprint
-from palaver.benchmarks.evaluation.results import Answers, Focal
+from palaver.benchmarks.evaluation.results import Answers, Focal, fingerprint
 from palaver.core import ConfigError, Episode, PolicyError, ScoringError, did_you_mean
 from palaver.envs.base.env import TextEnv
 from palaver.registry import Spec

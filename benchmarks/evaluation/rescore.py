@@ -23,9 +23,8 @@ from palaver.benchmarks.evaluation.focal import FocalRound, focal
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.core import ConfigError, Episode, ScoringError
-from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
-from palaver.registry import spec, specs
+from palaver.registry import spec
 from palaver.trainers.rollout.episodes import again, text_env
 from palaver.trainers.rollout.evaluation import summarize
 from palaver.trainers.run.files import CONFIG
@@ -104,13 +103,8 @@ def source(path: Path, env: str = "") -> EpisodeSource:
     if len(names) != 1:
         held = f"those of {', '.join(sorted(names))}" if names else "none"
         raise ConfigError(f"{str(path)!r} must hold episodes of one environment; it holds {held}")
-    id = spec(env).id if env else row.env if row is not None else _id(next(iter(names)))
+    id = spec(env).id if env else row.env if row is not None else spec(next(iter(names))).id
     return EpisodeSource(episodes, sha256, id, _keywords(path, row), row)
-
-
-def _id(name: str) -> str:
-    """Return the environment's id from `name`, the id with underscores that its episodes record."""
-    return next((id for id in specs() if id.replace("-", "_") == name), name)
 
 
 def _keywords(path: Path, row: rows.EvaluationResult | None) -> Mapping[str, Any] | None:
@@ -206,8 +200,8 @@ def new_row(
         parts = [episodes[start : start + size] for start in range(0, len(episodes), size)]
         focus = focal(parts, [FocalRound(seats) for seats in old.focal.seatings]).model_dump()
     env = text_env(source.env, keywords)
-    return _kept_row(
-        folder,
+    max_return = old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
+    row = rows.row_of_record(
         old.model_dump()
         | {
             "label": label,
@@ -221,7 +215,7 @@ def new_row(
             "high": summary.high,
             "n": summary.n,
             "focal": focus,
-            "max_reward": _max_return(old, env),
+            "max_reward": max_return,
             "components": dict(summary.components),
             "metrics": dict(summary.metrics),
             "by_task": dict(summary.by_task),
@@ -231,16 +225,7 @@ def new_row(
             "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
             "episodes": rows.store(folder, name, episodes).model_dump(),
             "parent": f"{old.name} {old.episodes.sha256}",
-        },
+        }
     )
-
-
-def _max_return(old: rows.EvaluationResult, env: TextEnv) -> float | None:
-    """Upper bound of the return now; that of the row if the environment declares none."""
-    return old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
-
-
-def _kept_row(folder: Path, record: Mapping[str, Any]) -> rows.EvaluationResult:
-    row = rows.row_of_record(record)
     rows.save(row, folder)
     return row

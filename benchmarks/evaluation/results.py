@@ -18,8 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
+from palaver.agents.base.policy import Policy
 from palaver.core import FORMAT, ConfigError, Episode, refuse_format
 from palaver.scoring import Cost
 from palaver.text import first_fault
@@ -77,35 +78,36 @@ class Spent(Section):
     calls: int = 0
 
 
-class EvaluationResult(Section):
-    """One evaluation.
+class TeamEvaluation(Section):
+    """Numbers of one evaluation, and the settings that they depend on.
 
-    `mean`, `low` and `high` are those of the team's return; `weights` are the fingerprints by agent.
+    `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks; one task has no
+    interval.
 
     Attributes:
-        label: its name in tables, as `reference`.
-        version: of the environment: increased by any change of its texts, rewards or dynamics.
         scenario: the scenario's name, "" for self-play.
+        policies: agent -> policy, for the team of a run with the step of its checkpoint.
+        weights: agent -> fingerprint of a model's weights.
         config: hash of all that fixes the result but the code; see `config_hash`.
-        commit: of Palaver's checkout; a `+` after it says that files differed.
         max_reward: upper bound of the return; None if unbounded, as with a reward model.
-        scoring: usage and failures of a judge or a reward model; empty without one.
+        focal: the score of the focal agents, where there are any.
+        tokens: agent -> mean sampled tokens of an answer.
+        passes: pass@1 and pass@k where the environment reports solved tasks.
         by_task: task -> mean team return of its episodes; the keys are the task split.
-        answers: number of illegal ones; None in rows without it.
-        parent: name and hash of the episodes of the row that this one rescores, "" for none.
+        unscored: number of episodes left out because they could not be scored.
+        seconds: wall time of the episodes alone.
+        cost: of remote policies.
+        scoring: usage and failures of a judge or a reward model; empty without one.
+        answers: number of illegal ones, of the focal agents where there are any; None in rows without it.
     """
 
-    format: Literal[2] = FORMAT
-    label: str
     env: str
-    version: int
     scenario: str = ""
     keywords: dict[str, Any] = Field({})
     team: str
     policies: dict[str, str]
     weights: dict[str, str] = Field({})
     config: str
-    commit: str
     seed: int
     samples: int
     sampling: dict[str, Any]
@@ -126,6 +128,31 @@ class EvaluationResult(Section):
     cost: Spent | None = None
     scoring: dict[str, float] = Field({})
     answers: Answers | None = None
+
+
+class EvaluationOutcome(TeamEvaluation):
+    """Result of an evaluation, before it has a label, with the versions of its making."""
+
+    model_config = ConfigDict(allow_inf_nan=True)
+
+    max_reward: float
+    provenance: dict[str, Any]
+
+
+class EvaluationResult(TeamEvaluation):
+    """One evaluation as a row.
+
+    Attributes:
+        label: its name in tables, as `reference`.
+        version: of the environment: increased by any change of its texts, rewards or dynamics.
+        commit: of Palaver's checkout; a `+` after it says that files differed.
+        parent: name and hash of the episodes of the row that this one rescores, "" for none.
+    """
+
+    format: Literal[2] = FORMAT
+    label: str
+    version: int
+    commit: str
     made_with: dict[str, Any]
     date: str
     episodes: EpisodeFile
@@ -270,3 +297,20 @@ def spent_by(policies: Mapping[str, object]) -> Spent | None:
     methods = {id(policy): getattr(policy, "spent", None) for policy in policies.values()}
     costs: list[Cost] = [spent() for spent in methods.values() if callable(spent)]
     return Spent(**asdict(sum(costs[1:], start=costs[0]))) if costs else None
+
+
+def fingerprint(policy: Policy) -> str:
+    """First 16 hexadecimal digits of the SHA-256 of the trainable weights (shapes, fp32 values).
+
+    For a LoRA policy those of the adapter; "" for a policy without weights, as a scripted or a remote one.
+    """
+    parameters = getattr(policy, "parameters", None)
+    if parameters is None:
+        return ""
+    import torch
+
+    digest = hashlib.sha256()
+    for parameter in parameters():
+        digest.update(repr(tuple(parameter.shape)).encode())
+        digest.update(parameter.detach().to("cpu", torch.float32).contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -11,8 +11,7 @@ import numpy as np
 from palaver.benchmarks.judge_audit.run import JSON, Audit
 from palaver.benchmarks.judge_audit.table import formatted as formatted  # the command line prints it, too
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports.charts import DASHED, Chart, Drawing, save_png
-from palaver.benchmarks.reports.plot_style import label
+from palaver.benchmarks.reports.charts import DASHED, Chart, Drawing, label, save_png
 from palaver.core import ConfigError
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text

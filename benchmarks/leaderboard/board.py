@@ -5,6 +5,7 @@ A missing kind has a reason instead.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -13,16 +14,19 @@ import yaml
 from pydantic import Field, model_validator
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.benchmarks.evaluation.evaluate import EvaluationConfig
-from palaver.benchmarks.scenarios import play
+from palaver.agents.make_policy import parse_policy
+from palaver.benchmarks.comparison.finished_runs import refuse
+from palaver.benchmarks.evaluation import results as rows
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure, to_row
 from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.benchmarks.scenarios.spec import SamplingSection
-from palaver.core import ConfigError, Sampling
+from palaver.core import ConfigError, Sampling, did_you_mean
 from palaver.registry import spec
 from palaver.text import one_line
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.utils.config import Section, validated
+from palaver.utils.run_folder import locked, replace_bytes
 
 Kind = Literal["reference", "random", "untrained", "trained"]
 KINDS: tuple[Kind, ...] = ("reference", "random", "untrained", "trained")
@@ -71,7 +75,7 @@ class BoardEntry(Section):
         """
         team = self.rows[kind]
         if scenarios.is_scenario(self.what):
-            return play.setting(scenarios.load(self.what), team, ModelOptions())
+            return scenarios.setting(scenarios.load(self.what), team, ModelOptions())
         if not self.recipe:
             draws = Sampling(**self.sampling.model_dump())
             return EvaluationConfig(self.what, self.keywords, team, self.n, self.samples, EVAL_SEED, draws)
@@ -95,3 +99,57 @@ def read_board(path: Path | None = None) -> list[BoardEntry]:
         return [validated(BoardEntry, value, where=f"{name}: ") for value in values]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
         raise ConfigError(f"cannot read the board {name!r}: {one_line(error)}") from error
+
+
+Note = Callable[[str], None]
+
+
+def measure_all(entries: Sequence[BoardEntry], work: Path, note: Note, only: Collection[str] = ()) -> list[Path]:
+    """Return the rows of the board, or of the entries in `only`; evaluate missing ones first.
+
+    Raises:
+        ConfigError: `only` names something that is not on the board, or the folder is in use by another process.
+        PalaverError: a row cannot be measured.
+    """
+    known = [entry.what for entry in entries]
+    for name in only:
+        if name not in known:
+            raise ConfigError(f"{name!r} is not on the board.{did_you_mean(name, known)}")
+    wanted = [(entry, kind) for entry in entries for kind in entry.rows if not only or entry.what in only]
+    paths = []
+    with locked(work):
+        for index, (entry, kind) in enumerate(wanted, start=1):
+            path = work / f"{rows.row_name(entry.what, kind)}{rows.ROW}"
+            if not path.is_file():
+                note(f"{index} of {len(wanted)}: {entry.what}, {kind}")
+                _measure(entry, kind, work, note)
+            paths.append(path)
+    return paths
+
+
+def _measure(entry: BoardEntry, kind: Kind, work: Path, note: Note) -> None:
+    team = entry.rows[kind]
+    policy = parse_policy(team)
+    recipe, *overrides = policy.source.split("+")
+    if policy.kind == "recipe":
+        refuse(load(recipe, overrides), team)
+    result, episodes = measure(entry.setting(kind), note)
+    if policy.kind == "recipe":  # again, now that the tasks are known
+        refuse(load(recipe, overrides), team, [episode.task for episode in episodes])
+    to_row(result, episodes, kind, work)
+
+
+def publish(files: Sequence[Path], folder: Path) -> None:
+    """Copy rows and their episodes into `folder`; other files in it are kept.
+
+    Raises:
+        ConfigError: a file cannot be read or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in files:
+            episodes = path.with_name(rows.load(path).episodes.file)
+            for source in (episodes, path):
+                replace_bytes(folder / source.name, source.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot publish the rows in {str(folder)!r}: {error}") from error

@@ -10,26 +10,68 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import psutil
 from pydantic import Field, model_validator
+from rich.console import Console
 
-from palaver.benchmarks.performance.training.crowd import KINDS, ONE, Models, TeamMeasurement, size
-from palaver.benchmarks.performance.training.crowd_view import show
+from palaver.benchmarks.performance.training.settings import ModelShape, report_of
 from palaver.core import ConfigError, did_you_mean
 from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance
+from palaver.utils.tables import Table
 
 GIB = 1 << 30
-WARMUP = 1
+WORKER = "palaver.benchmarks.performance.training.crowd_worker"
+WARMUP = 1  # steps before the measured ones; the first creates the optimiser's state
 SPARE = GIB  # for activations, keys and values, and the libraries
 
 Say = Callable[[str], None]
+
+
+ONE = "one"  # the reference: an environment with one agent, which trains a full model
+KINDS = (ONE, "separate", "shared", "lora", "heterogeneous")
+OWN, OTHER = "own", "other"  # folders of the models
+TARGET = 100  # best mean number of characters of the answers
+
+SIZES = {
+    setting.name: setting
+    for setting in (
+        ModelShape("0.1M", 64, 2, 4, 2, 16, 128, 512, 8),
+        ModelShape("25M", 512, 8, 8, 4, 64, 1408, 4096, 32),
+        ModelShape("80M", 768, 12, 12, 4, 64, 2048, 4096, 32),
+        ModelShape("145M", 1024, 12, 16, 8, 64, 2816, 4096, 32),
+        ModelShape("Qwen3-0.6B", 1024, 28, 16, 8, 128, 3072, 151_936, 256, "bf16"),
+    )
+}
+
+
+def size(name: str) -> ModelShape:
+    """Return the model shape of that name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in SIZES:
+        raise ConfigError(f"there is no size {name!r}.{did_you_mean(name, SIZES)}")
+    return SIZES[name]
+
+
+def parameters(shape: ModelShape) -> int:
+    """Number of weights of a model of that shape, without norms.
+
+    The norms are less than a thousandth from 25M weights on.
+    """
+    attended = shape.heads * shape.head_dim
+    layer = shape.hidden * (2 * attended + 2 * shape.kv_heads * shape.head_dim + 3 * shape.inner)
+    return shape.layers * layer + shape.hidden * shape.vocab
 
 
 class TeamBenchmark(Section):
@@ -61,22 +103,47 @@ class TeamBenchmark(Section):
 
     def order(self, kind: str, folder: str) -> TeamMeasurement:
         """Settings of one process."""
-        return TeamMeasurement(
-            kind,
-            self.size,
-            self.agents,
-            self.group,
-            self.prompts,
-            self.new_tokens or size(self.size).new_tokens,
-            self.steps,
-            WARMUP,
-            self.rank,
-            self.threads,
-            self.device,
-            folder,
-            self.algorithm,
-            self.kl,
-        )
+        tokens = self.new_tokens or size(self.size).new_tokens
+        return TeamMeasurement(**self.model_dump() | {"kind": kind, "folder": folder, "new_tokens": tokens})
+
+
+class TeamMeasurement(TeamBenchmark):
+    """Train a team of one kind for some steps and measure time and memory.
+
+    Attributes:
+        kind: one of `KINDS`; the environment of `one` has one agent.
+        folder: that `Models` has written.
+    """
+
+    kind: str
+    folder: str
+
+    @property
+    def agent_names(self) -> list[str]:
+        """The agents' names."""
+        return [f"a{index}" for index in range(1, 1 + (1 if self.kind == ONE else self.agents))]
+
+    @property
+    def needed(self) -> int:
+        """Lower bound of the memory in bytes, computed before loading.
+
+        For each fully trained model fp32 weights, a copy for generation and Adam's two moments; the gradients of one
+        at a time; adapters are negligible. Activations, keys and values are not included.
+        """
+        shape = size(self.size)
+        copy, weights = 2 if shape.dtype == "bf16" else 4, parameters(shape)
+        if self.kind == "lora":
+            return weights * (2 * copy)
+        models = 1 if self.kind == "shared" else len(self.agent_names)
+        return weights * (models * (4 + copy + 8) + 4)
+
+    def run(self) -> dict[str, Any]:
+        """Run the measurement; see `palaver.benchmarks.performance.training.crowd_worker.measure`.
+
+        Raises:
+            BenchmarkError: the process failed.
+        """
+        return _process(self.model_dump_json(), self.threads)
 
 
 def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, log: Say = lambda _: None) -> None:
@@ -176,3 +243,60 @@ def relative_to_one(result: dict[str, Any], results: Sequence[dict[str, Any]]) -
     one = next((row for row in results if row["kind"] == ONE), None)
     known = one is not None and one["peak_bytes"] and result["peak_bytes"] is not None
     return {**result, "memory_of_one": result["peak_bytes"] / one["peak_bytes"] if one and known else None}
+
+
+COLUMNS = ("team", "trained", "held", "peak GiB", "x one", "s/step", "rollout", "update", "CPU s", "tokens")
+TITLES = {ONE: "one agent"}
+
+
+def show(report: dict[str, Any], console: Console | None = None) -> None:
+    """Print the measurements and their interpretation."""
+    console = console or Console(highlight=False)
+    rows = [_row(result) for result in report["results"]]
+    work = report["work"]
+    console.print(
+        f"{report['agents']} agents, {report['size']} parameters, {report['algorithm']}, {work['prompts']} prompt(s) x "
+        f"G = {work['group']}, at most {work['new_tokens']} tokens, {report['device']}, {report['threads']} thread(s)"
+    )
+    console.print(Table(head=COLUMNS, rows=rows, right=range(1, len(COLUMNS))).rich())
+    console.print(
+        "trained, held: millions of weights with a gradient, and in all models. peak: the most memory above what was "
+        "taken before the models were loaded. x one: of one agent that trains a whole model. seconds: median of "
+        f"{report['repeats']} x {work['steps']} steps.",
+        style="dim",
+    )
+
+
+def _row(result: dict[str, Any]) -> list[str]:
+    peak, share = result["peak_bytes"], result["memory_of_one"]
+    return [
+        TITLES.get(result["kind"], result["kind"]),
+        f"{result['trained'] / 1e6:,.1f}",
+        f"{result['held'] / 1e6:,.1f}",
+        "-" if peak is None else f"{peak / GIB:,.2f}",
+        "-" if share is None else f"{share:.2f}",
+        *(f"{result[stage]['wall_s']:,.2f}" for stage in ("step", "rollout", "update")),
+        f"{result['step']['cpu_s']:,.2f}",
+        f"{result['tokens']:,.0f}",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Write random models of one size, each with a tokenizer, into `folder`: `own` and `other`."""
+
+    size: str
+    folder: str
+
+    def run(self) -> dict[str, Any]:
+        """Write the models and return the number of parameters of each, by name.
+
+        Raises:
+            BenchmarkError: the process failed.
+        """
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        return _process(json.dumps(asdict(self)), 1)
+
+
+def _process(order: str, threads: int) -> dict[str, Any]:
+    return report_of([sys.executable, "-W", "ignore", "-m", WORKER, order], threads)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from palaver.benchmarks.reports.rerender import MOST_FRAMES, replay
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.core import ConfigError, Episode, PalaverError
 from palaver.envs.base.env import TextEnv
+from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import resolve, spec
 from palaver.text import one_line
+from palaver.trainers.rollout.branches import start
 from palaver.trainers.rollout.episodes import text_env
 
 MOST_PICTURES = 64  # on a page; about 35 kB each
@@ -117,3 +119,43 @@ def _few(pixels: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8
     palette = every[np.argsort(-counts, kind="stable")[:COLORS]]
     nearest = cdist(every, palette, "sqeuclidean").argmin(axis=1)
     return nearest[places].reshape(codes.shape).astype(np.uint8), palette.astype(np.uint8)
+
+
+MOST_FRAMES = 8  # of one episode; a longer one is shown at evenly spaced turns, including the last
+Frame = tuple[int, NDArray[np.uint8]]  # the turn, counted from 0, and the picture (height, width, 3) after it
+
+
+def replay(env: TextEnv, episode: Episode) -> list[Frame]:
+    """Frames of an episode, turn by turn: the environment is stepped with the recorded texts.
+
+    Args:
+        env: as it was when the episode was played, with `rgb_array` among its render modes; forked before use.
+        episode: as saved, token ids are not needed.
+
+    Raises:
+        TaskError: the environment has no such task.
+        ConfigError: the record is of another environment, or of another version of it: the rewards differ.
+    """
+    if episode.env != env.metadata["name"] or not isinstance(episode.seed, int):
+        raise ConfigError(f"the episode of task {episode.task!r} is not one of {env.metadata['name']}")
+    judged = isinstance(
+        env, RewardWrapper
+    )  # skip a judge's reward: it costs money and may differ from the recorded one
+    env_copy = env.inner.fork() if isinstance(env, RewardWrapper) else env.fork()
+    env_copy.render_mode = "rgb_array"
+    start(env_copy, episode.task, episode.seed)
+    last = len(episode.turns) - 1
+    drawn = {round(index) for index in np.linspace(last, 0, min(last + 1, MOST_FRAMES))}
+    frames = []
+    for index, turn in enumerate(episode.turns):
+        _, rewards, *_ = env_copy.step({agent: completion.text for agent, completion in turn.completions.items()})
+        if not judged and not all(
+            math.isclose(rewards.get(agent, 0.0), was, abs_tol=1e-6) for agent, was in turn.rewards.items()
+        ):
+            raise ConfigError(
+                f"the environment {episode.env} no longer gives the recorded reward for task {episode.task!r}, "
+                f"turn {index + 1}"
+            )
+        if index in drawn:
+            frames.append((index, np.asarray(env_copy.render(), dtype=np.uint8)))
+    return frames

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,7 +177,11 @@ def _max_return(env: str, keywords: str) -> float | None:
 def key_figures(run: RunFolder) -> list[tuple[str, str]]:
     """Name and printed value: steps, time, tokens, speed. What was not recorded is left out."""
     figures = [("steps", f"{run.step:,}" + (f" of {run.config.train.steps:,}" if run.config else ""))]
-    figures += [(name, time) for name, time in (("wall time", wall_time(run)), ("CPU time", cpu_time(run))) if time]
+    figures += [
+        (name, time)
+        for name, time in (("wall time", last_time(run, "wall_s")), ("CPU time", last_time(run, "cpu_s")))
+        if time
+    ]
     tokens, seconds = sampled_tokens(run)
     if tokens and seconds:
         figures += [("tokens sampled", f"{tokens:,.0f}"), ("tokens per second", f"{tokens / seconds:,.0f}")]
@@ -188,17 +192,11 @@ def key_figures(run: RunFolder) -> list[tuple[str, str]]:
     return figures
 
 
-def wall_time(run: RunFolder) -> str:
-    """Wall time of the whole run, resumes included; "" if it was not recorded."""
-    return _last_time(run, "wall_s")
+def last_time(run: RunFolder, key: str) -> str:
+    """Time of the whole run, resumes included; "" if it was not recorded.
 
-
-def cpu_time(run: RunFolder) -> str:
-    """CPU time of the main process over the whole run; "" if it was not recorded."""
-    return _last_time(run, "cpu_s")
-
-
-def _last_time(run: RunFolder, key: str) -> str:
+    `key` is `wall_s`, or `cpu_s` for that of the main process.
+    """
     times = [value for line in (*run.train, *run.evals) if (value := number(line, key)) is not None]
     return duration(max(times)) if times else ""
 
@@ -224,21 +222,17 @@ def comparison(run: RunFolder) -> list[tuple[str, list[SummaryRow]]]:
     titles = {"Reward components": "components", "Measurements": "metrics", "Tasks solved": "passes"}
     for title in (*titles, "Against the opponent"):
         before, after = (
-            {} if point is None else numbers(point.line.get(titles[title])) if title in titles else _rivals(point.line)
-            for point in (evaluation.before, evaluation.after)
+            numbers(
+                line.get(titles[title])
+                if title in titles
+                else {key: line[key] for key in line if key.endswith(("/win_rate", "/return"))}
+            )
+            for line in (point.line if point else {} for point in (evaluation.before, evaluation.after))
         )
         rows = [SummaryRow(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])]
         if rows:
             tables.append((title, rows))
     return tables
-
-
-def _rivals(line: Mapping[str, Any]) -> dict[str, float]:
-    """Results of each agent against `eval.opponent` in an evaluation line.
-
-    Empty without an opponent.
-    """
-    return numbers({key: value for key, value in line.items() if key.endswith(("/win_rate", "/return"))})
 
 
 def reproduce(run: RunFolder) -> list[str]:
@@ -275,3 +269,33 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, remaining_seconds = divmod(round(seconds), 60)
     return f"{minutes} min {remaining_seconds:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+UNKNOWN = "not noted"
+
+
+def complete(launch: Mapping[str, Any]) -> bool:
+    """Return whether a run records its commit, version, and the hash of its initial tiny model.
+
+    A run that did not start from a tiny model records that there is none.
+    """
+    return bool(launch.get("commit") and launch.get("palaver") and "warm_starts" in launch)
+
+
+def origin(launches: Iterable[Mapping[str, Any]]) -> str:
+    """Commits, versions and warm starts of some runs, each once.
+
+    >>> origin([{"commit": "c0ffee", "palaver": "0.1.0", "warm_starts": {"a": {"model": "m", "hash": "abc"}}}])
+    'Palaver 0.1.0, commit c0ffee, warm start m (abc)'
+    """
+    known = list(launches)
+    starts = [start for launch in known for start in launch.get("warm_starts", {}).values()]
+    named = [f"{start['model']} ({start['hash']})" for start in starts] or [UNKNOWN]
+    return ", ".join(
+        f"{what} {' and '.join(dict.fromkeys(values))}"
+        for what, values in (
+            ("Palaver", [str(launch.get("palaver") or UNKNOWN) for launch in known]),
+            ("commit", [str(launch.get("commit") or UNKNOWN) for launch in known]),
+            ("warm start", named),
+        )
+    )

@@ -11,7 +11,11 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig
+from palaver.benchmarks.evaluation.focal import FocalRound
 from palaver.core import Sampling
+from palaver.registry import spec
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.utils.config import Section, recipes, validated, values
 
@@ -93,3 +97,34 @@ def load(name: str) -> Scenario:
         ConfigError: there is no such scenario, or it is invalid.
     """
     return validated(Scenario, {"name": Path(name).stem, **values("scenario", name)}, where=f"{name}: ")
+
+
+def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationConfig:
+    """Settings to evaluate `team` in a scenario, which fixes tasks, seeds and sampling.
+
+    Raises:
+        ConfigError: its environment does not exist.
+    """
+    seats = spec(scenario.env).agents
+    seatings = tuple(
+        FocalRound(
+            focal_agents,
+            {agent: scenario.partner.policy for agent in seats if agent not in focal_agents},
+            scenario.partner.weights,
+        )
+        for focal_agents in scenario.focal
+    )
+    return EvaluationConfig(
+        env=scenario.env,
+        keywords=scenario.keywords,
+        team=team,
+        n=scenario.n,
+        samples=scenario.samples,
+        seed=scenario.seed,
+        sampling=scenario.sampling_parameters(),
+        options=options,
+        seatings=seatings,
+        scenario=scenario.name,
+        max_reward=scenario.max_reward,
+        added=scenario.score == "added",
+    )

@@ -126,7 +126,7 @@ class Album:
                     self.text(completion.text),
                     len(completion.text.split()),
                     completion.finish == "length",
-                    _taken_for(turn, agent),
+                    taken_for(turn, agent),
                 ]
                 for agent, completion in turn.completions.items()
             ],
@@ -195,7 +195,8 @@ def _pairs(numbers: Mapping[str, float]) -> list[Pair]:
     return [[one_line(name, NAME), figure(value)] for name, value in numbers.items()]
 
 
-def _taken_for(turn: Turn, agent: str) -> str:
+def taken_for(turn: Turn, agent: str) -> str:
+    """The executed action of an agent if it differs from its text, else ""."""
     executed = turn.executed.get(agent, "")
     return "" if executed == turn.completions[agent].text.strip() else one_line(executed, 200)
 

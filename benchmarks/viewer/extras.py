@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from palaver.benchmarks.reports.frames import FrameRenderer, drawable
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.viewer.album import Album
-from palaver.benchmarks.viewer.programs import verdicts
-from palaver.core import PalaverError
-from palaver.envs.base.env import TextEnv
-from palaver.registry import specs
-from palaver.text import one_line
+from palaver.core import Episode, PalaverError
+from palaver.envs.base.env import TextEnv, as_heard
+from palaver.envs.code import answers
+from palaver.envs.code.base import PairEnv, run
+from palaver.envs.code.programs import AUX, join
+from palaver.envs.code.prompts import MAIN, SOLO
+from palaver.text import clean, one_line
 from palaver.trainers.rollout.episodes import text_env
 
 Stage = Callable[[str, str], TextEnv]  # (kind of the episodes, name of their environment) -> the environment
@@ -34,7 +37,7 @@ def stage(run: RunFolder | None) -> Stage:
         if run is not None and run.config is not None:
             env = run.config.env
             return text_env(env.id, env.keywords(run.config.eval.tasks if kind == "eval" else None))
-        return text_env(_id(name), {})
+        return text_env(name, {})
 
     return make_env
 
@@ -104,14 +107,9 @@ def _by_turns(album: Album) -> list[int]:
 
 def _camera(stage: Stage, kind: str, name: str) -> FrameRenderer:
     try:
-        return FrameRenderer(stage(kind, name)) if drawable(_id(name)) else FrameRenderer()
+        return FrameRenderer(stage(kind, name)) if drawable(name) else FrameRenderer()
     except PalaverError as error:
         return FrameRenderer(notes=[f"no pictures: {one_line(error)}"])
-
-
-def _id(name: str) -> str:
-    """The id of the environment whose metadata carry this name: `echo-v0` for `echo_v0`."""
-    return next((id for id in specs() if id.replace("-", "_") == name), name)
 
 
 def _few(notes: Iterable[str], max_notes: int = 4) -> list[str]:
@@ -119,3 +117,41 @@ def _few(notes: Iterable[str], max_notes: int = 4) -> list[str]:
     counted = list(Counter(notes))
     ellipsis = [f"and {len(counted) - max_notes} more notes like these"] if len(counted) > max_notes else []
     return counted[:max_notes] + ellipsis
+
+
+TESTS = 40  # of a program, maximum listed
+SHOWN = 400  # characters of a test and of its result
+
+
+def verdicts(env: TextEnv, episode: Episode) -> list[dict[str, Any]]:
+    """Return each turn's program, the sandbox's verdict, its tests as (test, verdict, message).
+
+    Args:
+        env: as it was when the episode was played.
+        episode: as saved.
+
+    Raises:
+        PalaverError: the environment has no programs or no such task, or no sandbox is possible on this machine.
+    """
+    if not isinstance(env, PairEnv) or episode.env != env.metadata["name"]:
+        raise PalaverError(f"{episode.env} has no programs to run; leave --tests out")
+    problem = env.problems.get(episode.task)
+    if problem is None:
+        raise PalaverError(f"the environment has no task {episode.task!r} any more")
+    programs = []
+    for turn in episode.turns:
+        texts = {agent: as_heard(completion.text, env.max_length)[0] for agent, completion in turn.completions.items()}
+        readings = {agent: answers.read(text) for agent, text in texts.items()}
+        silent = answers.read("")
+        aux, main = (readings.get(role) or readings.get(SOLO, silent) for role in (AUX, MAIN))
+        program = join(problem.preamble, aux, main, problem.entry_point)
+        entry: dict[str, Any] = {"source": clean(program.source), "verdict": "not run", "tests": []}
+        if program.main is not None and not program.fault:
+            report = run(problem, program.source, env.limits)
+            listed = [
+                [one_line(test_result.test, SHOWN), test_result.verdict, one_line(test_result.message, SHOWN)]
+                for test_result in report.results[:TESTS]
+            ]
+            entry |= {"verdict": report.verdict, "tests": listed, "more": len(report.results) - len(listed)}
+        programs.append(entry | {"fault": one_line(program.fault, SHOWN)})
+    return programs

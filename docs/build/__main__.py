@@ -9,8 +9,8 @@ from pathlib import Path
 from docs.build import algorithm_pages, comparison, demo, env_pages, lab, layout, maths, workflow_pages
 from docs.build.parts import filled, renew
 from palaver.benchmarks.leaderboard.board import read_board
+from palaver.benchmarks.leaderboard.page import markdown
 from palaver.benchmarks.leaderboard.read import read
-from palaver.benchmarks.leaderboard.table import markdown
 from palaver.core import PalaverError
 
 DOCS = Path(__file__).resolve().parents[1]

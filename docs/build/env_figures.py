@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from docs.build.env_pages import pictures
 from palaver.agents.make_policy import make_policy
-from palaver.benchmarks.reports.frames import png
-from palaver.benchmarks.reports.rerender import replay
+from palaver.benchmarks.reports.frames import png, replay
 from palaver.core import Sampling
 from palaver.registry import Spec, spec, specs
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env

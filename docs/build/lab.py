@@ -10,7 +10,7 @@ from docs.build.parts import listed
 from palaver.benchmarks.experiments.matrix_games import fresh, view
 from palaver.benchmarks.experiments.matrix_games.results import RESULTS, AlgorithmScore, Lab, load
 from palaver.benchmarks.experiments.matrix_games.view import READ, markdown
-from palaver.benchmarks.reports.origin import UNKNOWN
+from palaver.benchmarks.reports.summary import UNKNOWN
 from palaver.markdown import prose
 
 FRESH = "fresh.json"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from palaver.benchmarks.reports.frames import FrameRenderer
 from palaver.benchmarks.reports.run_folder import RunFolder
-from palaver.benchmarks.reports.run_report.samples import Side, samples
+from palaver.benchmarks.reports.run_report.page import Side, samples
 from palaver.benchmarks.reports.summary import EvaluationPoint, comparison, key_figures, max_reward, score, status
 from palaver.cli.output import console, facts, say, table
 from palaver.text import one_line
@@ -71,17 +71,17 @@ def _side(side: Side | None, name: str) -> Panel:
         return Panel(Text("no episode was saved", style="dim"), title=name, title_align="left")
     body = Text()
     for turn in side.turns:
-        for completion in turn.completions:
-            body.append(f"{completion.agent}", style="bold").append(f"  {completion.words} words\n", style="dim")
-            body.append(completion.text[:TEXT_SHOWN] if completion.text.strip() else "says nothing")
-            body.append(f"\ntaken for: {completion.executed}" if completion.executed else "", style="italic").append(
-                "\n\n"
-            )
-        if turn.reason:
-            body.append(f"{turn.reason}\n", style="italic")
-        for agent, bars in turn.rewards:
+        for completion in turn["completions"]:
+            body.append(completion["agent"], style="bold").append(f"  {completion['words']} words\n", style="dim")
+            body.append(completion["text"][:TEXT_SHOWN] if completion["text"].strip() else "says nothing")
+            body.append(
+                f"\ntaken for: {completion['executed']}" if completion["executed"] else "", style="italic"
+            ).append("\n\n")
+        if turn["reason"]:
+            body.append(f"{turn['reason']}\n", style="italic")
+        for agent, bars in turn["rewards"]:
             body.append(f"{agent} " if agent else "", style="bold")
-            body.append(", ".join(f"{bar.name} {bar.value:.2f}" for bar in bars) + "\n", style="dim")
+            body.append(", ".join(f"{bar['name']} {bar['value']:.2f}" for bar in bars) + "\n", style="dim")
     body.rstrip()
     title = Text(f"{name}, step {side.step}: reward {side.total:.2f}")
     return Panel(body, title=title, title_align="left", border_style="dim" if name == "before" else "green")

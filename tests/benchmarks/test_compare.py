@@ -18,7 +18,7 @@ from palaver.benchmarks.comparison.finished_runs import find
 from palaver.benchmarks.comparison.groups import compare
 from palaver.benchmarks.comparison.table import captions, columns, markdown, rows
 from palaver.benchmarks.reports import charts
-from palaver.benchmarks.reports.plot_style import PAPER
+from palaver.benchmarks.reports.charts import PAPER
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.config.loading import parse
 from palaver.utils.config import dump

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from palaver.benchmarks.reports.curriculum import data, figures, page, tables
+from palaver.benchmarks.reports.curriculum import data, figures, page
 from palaver.core import CheckpointError
 from palaver.trainers.curriculum.config import parse
 from palaver.trainers.curriculum.run import run
@@ -68,7 +68,7 @@ def test_labels_of_the_unrated_do_not_overlap():
 
 
 def test_the_tables(found):
-    titled = {table.title: table for table in tables.report_tables(found)}
+    titled = {table.title: table for table in page.report_tables(found)}
     assert all(len(row) == len(table.head) for table in titled.values() for row in table.rows)
     assert [row[0] for row in titled["Stages"].rows] == ["first", "second", "second.2", "second.3", "third"]
     assert titled["Stages"].rows[0][-1] == "passed"
@@ -111,7 +111,7 @@ def test_one_that_has_only_begun_has_a_page(tmp_path):
     )
     begun = data.read(tmp_path / "run", MADE)
     page.write(begun, tmp_path / "run")
-    assert [table.title for table in tables.report_tables(begun)] == ["Stages", "Family"]
+    assert [table.title for table in page.report_tables(begun)] == ["Stages", "Family"]
 
 
 def test_no_curriculum_no_report(tmp_path):

@@ -16,8 +16,7 @@ from PIL import Image
 from palaver import registry
 from palaver.agents.make_policy import make_policy
 from palaver.benchmarks.reports import frames as films
-from palaver.benchmarks.reports.frames import png
-from palaver.benchmarks.reports.rerender import replay
+from palaver.benchmarks.reports.frames import png, replay
 from palaver.benchmarks.reports.run_report.page import write
 from palaver.core import ConfigError, Episode, Sampling, TaskError
 from palaver.envs.base.env import StepResult, TextEnv

@@ -10,8 +10,8 @@ import pytest
 
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure, to_row
-from palaver.benchmarks.evaluation.fingerprint import fingerprint
 from palaver.benchmarks.evaluation.focal import FocalRound
+from palaver.benchmarks.evaluation.results import fingerprint
 from palaver.core import CheckpointError, ConfigError, PolicyError, Sampling
 from palaver.scoring import Cost
 from tests.envs.rewards import Length

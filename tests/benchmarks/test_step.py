@@ -11,9 +11,15 @@ import torch
 
 from palaver.benchmarks.performance.step import StepBenchmark, median, run
 from palaver.benchmarks.performance.training import limit, toy
-from palaver.benchmarks.performance.training.order import MeasurementOrder, Peer, TrainingBenchmarkError
-from palaver.benchmarks.performance.training.peak import PeakMemory
-from palaver.benchmarks.performance.training.settings import SETTINGS, ModelShape, setting
+from palaver.benchmarks.performance.training.peer import PeakMemory
+from palaver.benchmarks.performance.training.settings import (
+    SETTINGS,
+    MeasurementOrder,
+    ModelShape,
+    Peer,
+    TrainingBenchmarkError,
+    setting,
+)
 from palaver.core import ConfigError
 
 MIB = 1 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -12,29 +11,38 @@ import torch
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from palaver.benchmarks.performance.teams import (
+    KINDS,
+    SIZES,
     SPARE,
+    Models,
     TeamBenchmark,
+    TeamMeasurement,
     combined,
     measure,
+    parameters,
     refuse_what_does_not_fit,
     relative_to_one,
     run,
+    size,
 )
-from palaver.benchmarks.performance.training import crowd_models, crowd_worker, toy
-from palaver.benchmarks.performance.training.crowd import KINDS, SIZES, Models, TeamMeasurement, parameters, size
-from palaver.benchmarks.performance.training.peak import PeakMemory
+from palaver.benchmarks.performance.training import crowd_worker, toy
+from palaver.benchmarks.performance.training.peer import PeakMemory
 from palaver.benchmarks.performance.training.settings import ModelShape
 from palaver.core import ConfigError
 
 MIB = 1 << 20
 linux = pytest.mark.skipif(not PeakMemory("cpu").possible, reason="needs the kernel's high-water mark")
-ORDER = TeamMeasurement("one", "0.1M", 4, 2, 1, 8, 2, 1, 4, 1, "cpu", "")
+ORDER = TeamMeasurement(kind="one", size="0.1M", agents=4, group=2, new_tokens=8, steps=2, rank=4, folder="")
+
+
+def replace(order, **changes):
+    return order.model_copy(update=changes)
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("crowd")
-    crowd_models.write(Models("0.1M", str(folder)))
+    crowd_worker.write(Models("0.1M", str(folder)))
     return str(folder)
 
 
@@ -118,7 +126,7 @@ def test_measured(models, kind):
 def test_the_peak_is_what_the_models_take(monkeypatch, tmp_path):
     shape = ModelShape("5M", 256, 6, 4, 4, 64, 640, 512, 4)
     monkeypatch.setitem(SIZES, "5M", shape)
-    crowd_models.write(Models("5M", str(tmp_path)))
+    crowd_worker.write(Models("5M", str(tmp_path)))
     order = replace(ORDER, size="5M", folder=str(tmp_path), new_tokens=4)
     one, four = (crowd_worker.measure(replace(order, kind=kind))["peak_bytes"] for kind in ("one", "separate"))
     weights = parameters(shape)

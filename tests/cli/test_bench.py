@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from palaver.benchmarks.performance.pokemon.endurance import compared
+from palaver.benchmarks.performance.pokemon.speed import compared
 
 
 @pytest.mark.parametrize(("name", "example"), [("step", "step setting=C"), ("teams", "teams size=145M")])

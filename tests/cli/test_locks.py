@@ -12,7 +12,7 @@ from palaver.benchmarks.experiments.marlhf import run as marlhf
 from palaver.benchmarks.experiments.matrix_games import study as lab
 from palaver.benchmarks.experiments.reasoning import study as reasoning
 from palaver.benchmarks.judge_audit import run as audit
-from palaver.benchmarks.leaderboard import measure
+from palaver.benchmarks.leaderboard import board
 from palaver.trainers.config.loading import load
 from palaver.trainers.curriculum import ablation
 from palaver.trainers.curriculum import run as curriculum
@@ -62,7 +62,7 @@ def test_who_only_reads_needs_no_lock(held):
         lambda folder: curriculum.run(None, folder, None),
         lambda folder: ablation.ablate("key", {}, folder, None),
         lambda folder: audit.audit(None, "", (), folder=folder),
-        lambda folder: measure.measure_all((), folder, print),
+        lambda folder: board.measure_all((), folder, print),
     ],
     ids=["lab", "reasoning", "marlhf and reward models", "curriculum", "ablation", "judge audit", "leaderboard"],
 )

@@ -13,7 +13,7 @@ from docs.build import comparison, demo, lab
 from docs.build.parts import filled
 from palaver.benchmarks.experiments.matrix_games.plan import Column
 from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult
-from palaver.benchmarks.reports.origin import complete
+from palaver.benchmarks.reports.summary import complete
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.config.loading import parse
 from palaver.utils.config import dump

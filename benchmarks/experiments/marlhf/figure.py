@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from palaver.benchmarks.experiments.marlhf.truth import Truth
-from palaver.benchmarks.reports.charts import Chart, save_png, smoothed
-from palaver.benchmarks.reports.plot_style import PAPER
+from palaver.benchmarks.reports.charts import PAPER, Chart, save_png, smoothed
 
 TRUE, SCORE, GAP = PAPER.color(0), PAPER.color(1), PAPER.color(4)
 

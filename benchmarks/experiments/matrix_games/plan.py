@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from pydantic import Field
 
 import palaver
-from palaver.benchmarks.comparison.tuned import refuse
+from palaver.benchmarks.comparison.finished_runs import refuse
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.matrix.games import BUILT_IN

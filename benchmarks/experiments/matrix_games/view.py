@@ -8,8 +8,7 @@ from pathlib import Path
 
 from palaver.benchmarks.experiments.matrix_games.results import AlgorithmScore, Lab
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports.charts import Cell, Chart, save_png
-from palaver.benchmarks.reports.plot_style import label
+from palaver.benchmarks.reports.charts import Cell, Chart, label, save_png
 from palaver.markdown import markdown_table, prose
 from palaver.utils.run_folder import replace_text
 from palaver.utils.stats.intervals import Interval

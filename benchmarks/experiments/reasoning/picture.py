@@ -6,8 +6,7 @@ from pathlib import Path
 
 from palaver.benchmarks.experiments.reasoning.results import Results
 from palaver.benchmarks.experiments.reasoning.table import Line, lines
-from palaver.benchmarks.reports.charts import Chart, save_png
-from palaver.benchmarks.reports.plot_style import label
+from palaver.benchmarks.reports.charts import Chart, label, save_png
 
 PICTURE = "teams.png"
 APART = 0.16  # of a line's height: sampled above, greedy below

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.comparison.tuned import refuse
+from palaver.benchmarks.comparison.finished_runs import refuse
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure
 from palaver.benchmarks.experiments.reasoning.plan import ReasoningPlan, TableLine, Training, trainings
 from palaver.benchmarks.experiments.reasoning.results import RESULTS, Results, TeamSeedResult, load

@@ -6,12 +6,15 @@ Each contender continues where it stopped, so that several are measured in turns
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import psutil
 
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import shared_pool
@@ -203,3 +206,39 @@ def _connection(address: str, teams: Sequence[str], name: str) -> dict[str, Any]
         "open_timeout": None,  # both for machines that are busy
         "ping_interval": None,
     }
+
+
+def _contender(kind: str, format: str, battles: int, seed: int, address: str) -> Contender:
+    if kind == "ours":
+        return PalaverContender(format, battles, seed)
+    teams = packed_teams(format)
+    if kind == "pettingzoo":
+        return PettingZoo(format, address, teams, seed)
+    return Websocket(format, address, teams, battles, seed)
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """CPU time of a process and of its living descendants, so far."""
+    total = 0.0
+    for member in (process, *process.children(recursive=True)):
+        try:
+            times = member.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
+
+
+def main(kind: str, format: str, battles: int, seed: int, address: str) -> None:
+    """Process lines until the input ends."""
+    contender, me = _contender(kind, format, battles, seed, address), psutil.Process()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        cpu, began = cpu_seconds(me), time.perf_counter()
+        turns = contender.play(float(line))
+        played: dict[str, Any] = {"turns": turns, "seconds": time.perf_counter() - began}
+        print(json.dumps(played | {"cpu": cpu_seconds(me) - cpu}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])

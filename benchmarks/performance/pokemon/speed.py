@@ -1,4 +1,4 @@
-"""Turns per second of random players in `pokemon-v1` and poke-env, alternating in one run."""
+"""Turns per second of random players in `pokemon-v1` and poke-env, alternating in one run, and an endurance test."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import statistics
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import util
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Annotated, Any
 
@@ -19,12 +21,13 @@ import psutil
 from pydantic import Field
 from rich.console import Console
 
-from palaver.benchmarks.performance.pokemon.worker import cpu_seconds
-from palaver.core import PalaverError, usable_cores
+from palaver.benchmarks.performance.pokemon.contenders import PalaverContender, cpu_seconds
+from palaver.core import ConfigError, PalaverError, usable_cores
 from palaver.envs.pokemon.showdown.server import Server
 from palaver.text import one_line
 from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance, version
+from palaver.utils.run_folder import replace_text
 from palaver.utils.tables import Table
 from palaver.utils.workers import wait_or_kill
 
@@ -65,7 +68,7 @@ class _Process:
     def __init__(self, kind: str, format: str, battles: int, seed: int, address: str = "") -> None:
         arguments = (kind, format, str(battles), str(seed), address)
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "palaver.benchmarks.performance.pokemon.worker", *arguments],
+            [sys.executable, "-W", "ignore", "-m", "palaver.benchmarks.performance.pokemon.contenders", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -245,3 +248,116 @@ def _show(report: Mapping[str, Any]) -> None:
             rows.append([name, f"{summary['turns_per_second']:.0f}", f"{summary['cpu_ms_per_turn']:.2f}", *ratios])
         head = ["", "turns/s", "CPU ms/turn", "speed ratio", "CPU ratio"]
         console.print(Table(format, head=head, rows=rows, right=range(1, len(head))).rich())
+
+
+MEGABYTE = 2**20
+
+
+def endure(plan: PokemonBenchmarkConfig, *, as_json: bool, out: Path | None, log: Callable[[str], None]) -> None:
+    """Play, print the first block against the last, and write the report to `out`.
+
+    Raises:
+        ConfigError: more than one format, fewer than two blocks, or `out` is in no folder.
+        ShowdownError: no Node.js, no simulator, or no such format.
+    """
+    if "formats" in plan.model_fields_set and len(plan.formats) > 1:
+        raise ConfigError("endurance plays one format; name one by formats=")
+    if plan.endurance < 2 * plan.block:
+        raise ConfigError(
+            f"to compare the last with the first, play two blocks of {plan.block} battles or more; got {plan.endurance}"
+        )
+    if out is not None and not out.absolute().parent.is_dir():
+        raise ConfigError(f"--out: there is no folder {out.parent}; make it first")
+    report = measure_endurance(plan, log)
+    text = json.dumps(report, indent=2)
+    if out is not None:
+        replace_text(out, f"{text}\n")
+    if as_json:
+        print(text)
+    else:
+        _show_endurance(report)
+
+
+def measure_endurance(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) -> dict[str, Any]:
+    """Return the report as plain data: a row for each block, and a comparison of last and first.
+
+    On a shared machine turns per second are unreliable; CPU time per turn shows whether the work grew. Megabytes are
+    resident at the end of a block.
+    """
+    settings = {"format": plan.formats[0], "total": plan.endurance, "block": plan.block}
+    settings |= {"battles": plan.battles, "seed": plan.seed}
+    player = PalaverContender(plan.formats[0], plan.battles, plan.seed)
+    me, load = psutil.Process(), os.getloadavg()[0]
+    rows: list[dict[str, float]] = []
+    for first in range(0, plan.endurance, plan.block):
+        before, began = _used(me), time.perf_counter()
+        turns = player.finish(min(plan.block, plan.endurance - first))
+        seconds, after = time.perf_counter() - began, _used(me)
+        python, simulator = (1000 * (after[n]["cpu"] - before[n]["cpu"]) / max(turns, 1) for n in range(2))
+        rows.append(
+            {
+                "battles": player.finished,
+                "turns": turns,
+                "seconds": seconds,
+                "turns_per_second": turns / seconds,
+                "python_cpu_ms": python,
+                "simulator_cpu_ms": simulator,
+                "python_mb": after[0]["mb"],
+                "simulator_mb": after[1]["mb"],
+            }
+        )
+        log(f"{player.finished} of {plan.endurance} battles, {rows[-1]['turns_per_second']:.0f} turns/s")
+    return {
+        "plan": settings,
+        "rows": rows,
+        "last_to_first": compared(rows),
+        "cores": usable_cores(),
+        "load": [load, os.getloadavg()[0]],
+        "provenance": provenance(),
+    }
+
+
+def compared(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Compare the last row with the first: ratios of speed and of CPU time, growth in megabytes."""
+    first, last = rows[0], rows[-1]
+    cpu = [row["python_cpu_ms"] + row["simulator_cpu_ms"] for row in (first, last)]
+    return {
+        "turns_per_second": last["turns_per_second"] / max(first["turns_per_second"], 1e-9),
+        "cpu_ms_per_turn": cpu[1] / max(cpu[0], 1e-9),
+        "python_mb": last["python_mb"] - first["python_mb"],
+        "simulator_mb": last["simulator_mb"] - first["simulator_mb"],
+    }
+
+
+def _used(me: psutil.Process) -> tuple[dict[str, float], dict[str, float]]:
+    """CPU seconds so far and resident megabytes, of this process and of those it started."""
+    return _sum([me]), _sum(me.children(recursive=True))
+
+
+def _sum(processes: Sequence[psutil.Process]) -> dict[str, float]:
+    times = [process.cpu_times() for process in processes]
+    return {
+        "cpu": sum(process.user + process.system for process in times),
+        "mb": sum(process.memory_info().rss for process in processes) / MEGABYTE,
+    }
+
+
+def _show_endurance(report: Mapping[str, Any]) -> None:
+    console, plan, rows = Console(highlight=False), report["plan"], report["rows"]
+    console.print(f"{plan['total']} battles of {plan['format']} in one process, {plan['battles']} at once")
+    columns = {
+        "battles": "battles",
+        "turns_per_second": "turns/s",
+        "python_cpu_ms": "Python ms/turn",
+        "simulator_cpu_ms": "simulator ms/turn",
+        "python_mb": "Python MB",
+        "simulator_mb": "simulator MB",
+    }
+    cells = [[f"{row[key]:.{3 if key.endswith('ms') else 0}f}" for key in columns] for row in (rows[0], rows[-1])]
+    console.print(Table(head=list(columns.values()), rows=cells, right=range(len(columns))).rich())
+    ratios = report["last_to_first"]
+    console.print(
+        f"the last to the first: speed x{ratios['turns_per_second']:.2f}, CPU time a turn x"
+        f"{ratios['cpu_ms_per_turn']:.2f}, Python {ratios['python_mb']:+.0f} MB, simulator "
+        f"{ratios['simulator_mb']:+.0f} MB"
+    )

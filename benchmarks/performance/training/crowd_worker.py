@@ -1,4 +1,4 @@
-"""Measure a team of one kind in a separate process.
+"""Write the models of the team benchmark, or measure a team of one kind, in a separate process.
 
     python -m palaver.benchmarks.performance.training.crowd_worker JSON
 
@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
+from palaver.agents.llm.model.load import save_pretrained
+from palaver.benchmarks.performance.teams import ONE, OTHER, OWN, TARGET, WARMUP, Models, TeamMeasurement, size
 from palaver.benchmarks.performance.training import limit, toy
-from palaver.benchmarks.performance.training.crowd import ONE, OTHER, OWN, TARGET, TeamMeasurement, size
-from palaver.benchmarks.performance.training.peak import PeakMemory
+from palaver.benchmarks.performance.training.peer import PeakMemory
 from palaver.benchmarks.performance.training.worker import SEED, Stopwatch
 from palaver.registry import Spec
 from palaver.trainers.algorithms.base import algorithm
@@ -50,12 +52,12 @@ def measure(order: TeamMeasurement) -> dict[str, Any]:
     watch = PeakMemory(order.device)
     before = watch.start() if watch.possible else 0
     loop = build(order, world)
-    for step in range(1, order.warmup + 1):
+    for step in range(1, WARMUP + 1):
         loop.step(step)
     stopwatch = Stopwatch(order.device)
     stopwatch.wrap(loop.updater, "estimate_advantages", "update")
     stopwatch.wrap(loop.updater, "update", "update")
-    steps = [_step(order, loop, stopwatch, order.warmup + step) for step in range(1, order.steps + 1)]
+    steps = [_step(order, loop, stopwatch, WARMUP + step) for step in range(1, order.steps + 1)]
     peak = watch.highest() - before if watch.possible else None
     learners = loop.updater.learners
     models = {id(learner.model): learner.model for learner in learners}
@@ -70,7 +72,7 @@ def measure(order: TeamMeasurement) -> dict[str, Any]:
 def build(order: TeamMeasurement, world: Distributed) -> PolicyGradientLoop:
     """Make a training loop as `palaver.trainers.train` does, without a run folder."""
     config = _config(order)
-    env = toy.MeanLength(order.agent_names, order.prompts * (order.warmup + order.steps), TARGET)
+    env = toy.MeanLength(order.agent_names, order.prompts * (WARMUP + order.steps), TARGET)
     team = trainable_team(config, SPEC, env.possible_agents, world.device)
     policies = {id(policy): policy for policy in team.values()}
     learners = [
@@ -97,7 +99,7 @@ def _config(order: TeamMeasurement) -> RunConfig:
             "algorithm": {"name": order.algorithm, "group_size": order.group},
             "kl": {"coef": order.kl},
             "optim": {"lr": 1e-5},
-            "train": {"steps": order.warmup + order.steps, "prompts_per_step": order.prompts},
+            "train": {"steps": WARMUP + order.steps, "prompts_per_step": order.prompts},
             "seed": SEED,
             "device": order.device,
         }
@@ -124,5 +126,22 @@ def _step(order: TeamMeasurement, loop: PolicyGradientLoop, stopwatch: Stopwatch
     }
 
 
+MODEL_SEED = 11
+
+
+def write(order: Models) -> dict[str, int]:
+    """Write a Qwen3 and a Llama of the same shape, whose tokenizer has other ids.
+
+    The Llama has no query and key norms.
+    """
+    shape, folder = size(order.size), Path(order.folder)
+    qwen = toy.model(shape, "cpu", MODEL_SEED)
+    save_pretrained(qwen, toy.tokenizer(shape.vocab), folder / OWN)
+    llama = LlamaForCausalLM(LlamaConfig(**shape.model(), attn_implementation="sdpa")).eval()
+    save_pretrained(llama, toy.tokenizer(shape.vocab, backwards=True), folder / OTHER)
+    return {OWN: qwen.num_parameters(), OTHER: llama.num_parameters()}
+
+
 if __name__ == "__main__":
-    print(json.dumps(measure(TeamMeasurement(**json.loads(sys.argv[1])))))
+    order = json.loads(sys.argv[1])
+    print(json.dumps(measure(TeamMeasurement(**order)) if "kind" in order else write(Models(**order))))

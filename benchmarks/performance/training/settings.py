@@ -1,14 +1,17 @@
-"""Workloads of the benchmark: named model shapes and answer lengths.
-
-Two agents, G = 4, one turn.
-"""
+"""Workloads of the training benchmarks, and the processes that measure them. Free of torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from palaver.core import ConfigError, did_you_mean
+from palaver.core import ConfigError, PalaverError, did_you_mean
 
 GROUP = 4
 AGENTS = ("short", "long")
@@ -80,3 +83,135 @@ def setting(name: str) -> ModelShape:
     if name not in SETTINGS:
         raise ConfigError(f"there is no setting {name!r}.{did_you_mean(name, SETTINGS)}")
     return SETTINGS[name]
+
+
+TIMEOUT_S = 3600
+WARMUP = 1  # steps that are not counted
+_DRIVER = Path(__file__).resolve().with_name("peer.py")
+
+
+class TrainingBenchmarkError(PalaverError):
+    """A measuring process that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementOrder:
+    """Measure `steps` steps of `prompts` prompts after the warm-up.
+
+    With `memory` the memory of the updates is measured instead.
+    """
+
+    setting: str
+    prompts: int
+    steps: int
+    threads: int
+    device: str
+    memory: bool = False
+
+    def run(self) -> dict[str, Any]:
+        """Run our measurement.
+
+        Raises:
+            BenchmarkError: the process failed.
+        """
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "palaver.benchmarks.performance.training.worker",
+            json.dumps(asdict(self)),
+        ]
+        return report_of(command, self.threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another library's benchmark: the Python that has it, and a script as `peer.py` describes."""
+
+    python: str
+    script: str
+
+    def __post_init__(self) -> None:
+        for option, path in (("peer_python", self.python), ("peer_script", self.script)):
+            if not Path(path).is_file():
+                raise ConfigError(f"{option}: there is no file {path!r}")
+
+    def run(self, setting: ModelShape, order: MeasurementOrder) -> dict[str, Any]:
+        """Run the peer's measurement, always with one prompt a step.
+
+        Raises:
+            BenchmarkError: the process failed, or its report lacks a number.
+        """
+        command = [self.python, "-W", "ignore", str(_DRIVER), "--device", order.device]
+        command += ["--memory"] if order.memory else []
+        if order.device != "cpu" or setting.hidden * 2 != setting.inner:
+            command += ["--model", json.dumps(setting.model()), "--dtype", setting.dtype]
+        command += [self.script, *_flags(setting, order)]
+        report = report_of(command, order.threads)
+        return report if order.memory else _times(report, order)
+
+
+def _flags(setting: ModelShape, order: MeasurementOrder) -> list[str]:
+    numbers = {
+        "hidden": setting.hidden,
+        "layers": setting.layers,
+        "vocab": setting.vocab,
+        "max-new-tokens": setting.new_tokens,
+        "threads": order.threads,
+        "warmup": WARMUP,
+        "steps": order.steps + (0 if order.memory else WARMUP),
+    }
+    return [flag for name, value in numbers.items() for flag in (f"--{name}", str(value))]
+
+
+def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
+    """Convert the peer's report to our format: seconds per prompt (wall time on a GPU) by stage."""
+    try:
+        wall = float(report["sec_per_step_mean"])
+        spent = float(report["cpu_sec_per_step"]) if order.device == "cpu" else wall
+        share = {stage: float(report["share_of_wall"][stage]) for stage in ("generate", "update")}
+        tokens = float(report["per_step"]["padded_tokens"])
+        name = str(report["system"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise TrainingBenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
+    stages = {stage: share_of_step * spent for stage, share_of_step in share.items()}
+    return {
+        "name": name,
+        "spent_s": spent,
+        "wall_s": wall,
+        "stages": {**stages, "rest": spent - sum(stages.values())},
+        "tokens": tokens,
+    }
+
+
+def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
+    """Run a measuring process; return the last JSON object that it printed, empty without any.
+
+    Raises:
+        BenchmarkError: it could not be started, took too long, failed, or printed what is not JSON.
+    """
+    variables = {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "HF_HUB_OFFLINE": "1",
+        "WANDB_MODE": "disabled",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **variables}
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TrainingBenchmarkError(f"{command[0]} could not measure: {' '.join(str(error).split())[:300]}") from error
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise TrainingBenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
+    json_lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    try:
+        report: dict[str, Any] = json.loads(json_lines[-1]) if json_lines else {}
+        return report
+    except ValueError as error:
+        raise TrainingBenchmarkError(
+            f"{command[0]} printed a report that is not JSON: {json_lines[-1][:200]!r}"
+        ) from error

@@ -21,9 +21,15 @@ import torch
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.benchmarks.performance.training import limit, toy
-from palaver.benchmarks.performance.training.order import WARMUP, MeasurementOrder
-from palaver.benchmarks.performance.training.peak import PeakMemory
-from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, ModelShape, setting
+from palaver.benchmarks.performance.training.peer import PeakMemory
+from palaver.benchmarks.performance.training.settings import (
+    AGENTS,
+    GROUP,
+    WARMUP,
+    MeasurementOrder,
+    ModelShape,
+    setting,
+)
 from palaver.core import Message
 from palaver.trainers.algorithms.base import chosen as chosen_row
 from palaver.trainers.config.loading import parse

@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from palaver.benchmarks.arena.tables import matrix
-from palaver.benchmarks.reports.charts import Chart, save_png
+from palaver.benchmarks.reports.charts import Chart, label, save_png
 from palaver.benchmarks.reports.curriculum.figures import draw_elo
-from palaver.benchmarks.reports.curriculum.tables import rating
-from palaver.benchmarks.reports.plot_style import label
+from palaver.benchmarks.reports.curriculum.page import rating
 from palaver.core import ConfigError
 from palaver.trainers.curriculum.ablation import Ablation
 from palaver.utils.run_folder import replace_text

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from palaver.benchmarks.reports.charts import Chart, smoothed
+from palaver.benchmarks.reports.charts import Chart, label, smoothed
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
-from palaver.benchmarks.reports.plot_style import label
 from palaver.benchmarks.reports.run_folder import number
 
 CURVES = {

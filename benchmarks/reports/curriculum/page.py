@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from palaver.benchmarks.arena import heatmap as picture
+from palaver.benchmarks.arena import tables as arena
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.charts import Drawing, save_png
 from palaver.benchmarks.reports.curriculum import figures
-from palaver.benchmarks.reports.curriculum.data import CurriculumReport
-from palaver.benchmarks.reports.curriculum.tables import report_tables
+from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
 from palaver.core import ConfigError
 from palaver.text import one_line
+from palaver.trainers.curriculum.state import GateCondition, PlayerRating, StageAttempt
 from palaver.utils.run_folder import replace_text
+from palaver.utils.tables import Table
 
 PAGE, TABLES = "report.html", "report.md"
 HERE = Path(__file__).resolve().parent
@@ -33,7 +34,7 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
             save_png(paths[-1], drawing.title, drawing.size, drawing.draw)
         if report.standings is not None:
             paths.append(folder / "matrix.png")
-            picture.draw(report.standings, paths[-1])
+            arena.draw(report.standings, paths[-1])
         replace_text(folder / PAGE, _page(report, drawings))
         stages = ", ".join(one_line(stage.name) for stage in report.spec.stages)
         heading = f"# {report.spec.format}, {report.spec.size}: {stages}\n\n"
@@ -75,3 +76,106 @@ def _where(report: CurriculumReport) -> str:
         return f"stopped: no attempt passed the gate of {report.state.stopped}"
     coming = report.state.next()
     return "finished" if coming is None else f"at {coming[0].name}, attempt {coming[1]}"
+
+
+def report_tables(report: CurriculumReport) -> list[Table]:
+    """All tables that are not empty."""
+    tables = [stages(report), checks(report), tree(report)]
+    if report.standings is not None:
+        tables += [arena.ratings(report.standings, table) for table in report.standings.tables]
+        tables += [arena.gaps(report.standings), untaught(report)]
+        tables += [arena.matrix(table) for table in report.standings.tables]
+    return [table for table in tables if table.rows]
+
+
+def stages(report: CurriculumReport) -> Table:
+    """Battles and training of every attempt."""
+    rows = [
+        [
+            verdict.student,
+            verdict.parent or "fresh",
+            ", ".join(verdict.taught_by),
+            f"{verdict.played:,}",
+            f"{verdict.decisions:,}",
+            f"{verdict.steps:,}",
+            " + ".join(f"{seconds / 60:.1f}" for seconds in verdict.seconds),
+            _outcome(report, verdict),
+        ]
+        for verdict in report.verdicts
+    ]
+    head = ["student", "from", "taught by", "battles", "decisions", "steps", "minutes", "gate"]
+    note = "Decisions: seen in training, repeated ones too. Minutes: of playing, learning and rating."
+    return Table("Stages", note, head, rows)
+
+
+def _outcome(report: CurriculumReport, verdict: StageAttempt) -> str:
+    if verdict.passed:
+        return "passed" if verdict.checks else "none"
+    goes_on = report.state.promoted.get(verdict.stage)
+    return "not passed, promoted" if goes_on and goes_on.student == verdict.student else "not passed"
+
+
+def checks(report: CurriculumReport) -> Table:
+    """Every condition with its value and result."""
+    rows = [
+        [verdict.student, check.asks, *_measured(check), "yes" if check.passed else "no"]
+        for verdict in report.verdicts
+        for check in verdict.checks
+    ]
+    return Table(
+        "Gates", "Scores and drops in points, ratings in Elo.", ["student", "asks", "found", "95 %", "reached"], rows
+    )
+
+
+def _measured(check: GateCondition) -> tuple[str, str]:
+    elo = " Elo on " in check.asks
+    scale = 1 if elo else 100
+    ends = "–" if check.low is None or check.high is None else f"{scale * check.low:.0f} to {scale * check.high:.0f}"
+    return f"{scale * check.found:.{0 if elo else 1}f}", ends
+
+
+def tree(report: CurriculumReport) -> Table:
+    """The family tree, children indented under their parents."""
+    family = report.family()
+    rows: list[list[str]] = []
+
+    def add(member: Member, depth: int) -> None:
+        mark = "" if member.promoted else "not promoted"
+        rows.append(
+            [
+                "  " * depth + ("└ " if depth else "") + member.label,
+                ", ".join(member.taught_by),
+                mark,
+                *(rating(member.places.get(teamset)) for teamset in report.sets),
+            ]
+        )
+        for child in family:
+            if child.student and child.parent == member.label:
+                add(child, depth + 1)
+
+    for member in family:
+        if member.student and not member.parent:
+            add(member, 0)
+    note = "Students under the one they were initialised from, with Elo in the last arena."
+    return Table("Family", note, ["student", "taught by", "", *report.sets], rows)
+
+
+def rating(entry: PlayerRating | None) -> str:
+    """Elo and its interval.
+
+    >>> rating(PlayerRating("a", "x", 1234.4, 1200.0, 1260.0, True)), rating(None)
+    ('1234 [1200, 1260]', '–')
+    """
+    return "–" if entry is None else f"{entry.elo:.0f} [{entry.low:.0f}, {entry.high:.0f}]"
+
+
+def untaught(report: CurriculumReport) -> Table:
+    """The last student against every opponent that taught neither it nor its ancestors."""
+    assert report.standings is not None
+    last = (list(report.state.promoted.values()) or list(report.verdicts))[-1]
+    rows = [
+        [name, *(arena.cell(table.cells.get((last.student, name))) for table in report.standings.tables)]
+        for name in report.untaught(last)
+    ]
+    note = f"Scores of {last.student} with 95 % intervals and won-tied-lost, against players it has not learnt from."
+    return Table(f"{last.student} against players outside of its training", note, ["opponent", *report.sets], rows)

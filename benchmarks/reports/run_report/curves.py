@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.reports.charts import Chart, Drawing, save_png, smoothed, window_of
-from palaver.benchmarks.reports.plot_style import label
+from palaver.benchmarks.reports.charts import Chart, Drawing, label, save_png, smoothed, window_of
 from palaver.benchmarks.reports.run_folder import RunFolder, number
 from palaver.benchmarks.reports.summary import point
 from palaver.core import ConfigError

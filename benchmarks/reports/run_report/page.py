@@ -8,29 +8,32 @@ characters are replaced, and the page forbids scripts by its own content policy.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.charts import Drawing, save_png
-from palaver.benchmarks.reports.frames import frame_renderer
+from palaver.benchmarks.reports.frames import FrameRenderer, Frames, frame_renderer
 from palaver.benchmarks.reports.run_folder import RunFolder, read
 from palaver.benchmarks.reports.run_report import curves
-from palaver.benchmarks.reports.run_report.samples import samples
 from palaver.benchmarks.reports.summary import (
     comparison,
     interval,
     key_figures,
+    last_time,
     made_with,
     max_reward,
     reproduce,
     score,
     status,
-    wall_time,
 )
 from palaver.benchmarks.viewer import page as viewer
+from palaver.benchmarks.viewer.album import taken_for
+from palaver.core import Episode, Turn
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text
 
@@ -60,7 +63,9 @@ def compare(runs: Sequence[RunFolder], out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     draw = partial(curves.draw_comparison, runs=runs, names=names)
     save_png(out / CURVES, "", (9, 4.2), draw)
-    rows = [(name, run, score(run), status(run), wall_time(run)) for name, run in zip(names, runs, strict=True)]
+    rows = [
+        (name, run, score(run), status(run), last_time(run, "wall_s")) for name, run in zip(names, runs, strict=True)
+    ]
     curve = Drawing("Reward of several runs", "", (10, 4), draw).svg("comparison")
     return _save(out / COMPARISON, "comparison.html.j2", {"rows": rows, "curve": curve})
 
@@ -112,3 +117,116 @@ def _save(path: Path, template: str, values: dict[str, Any]) -> Path:
     text = pages.render(HERE, template, values, {"interval": lambda point: interval(point.low, point.high, 2)})
     replace_text(path, text)
     return path
+
+
+TEXT_LIMIT = 8_000
+
+
+@dataclass(frozen=True)
+class Side:
+    """One episode on one side of a card."""
+
+    step: int
+    total: float
+    turns: list[dict[str, Any]]
+    film: Frames | None
+
+
+@dataclass(frozen=True)
+class TaskSample:
+    """One task before and after."""
+
+    task: str
+    before: Side | None
+    after: Side | None
+
+    @property
+    def prompts(self) -> Any:
+        """Initial observations of the agents."""
+        side = self.before or self.after
+        return side.turns[0]["shown"] if side and side.turns else []
+
+
+def samples(run: RunFolder, n: int, camera: FrameRenderer) -> list[TaskSample]:
+    """First episodes of the first `n` evaluation tasks, before and after.
+
+    They are not selected by reward.
+    """
+    evaluation = score(run)
+    start = evaluation.before.step if evaluation.before else 0
+    before = _first_of_each(run.episodes(start))
+    after = _first_of_each(run.episodes(evaluation.after.step)) if evaluation.after else {}
+    cards = []
+    for task in list(dict.fromkeys([*before, *after]))[:n]:
+        pair = [episode for episode in (before.get(task), after.get(task)) if episode]
+        scale = max((abs(value) for episode in pair for value in _values(episode)), default=0.0) or 1.0
+        cards.append(
+            TaskSample(
+                one_line(task, 120),
+                _side(before.get(task), start, scale, camera),
+                _side(after.get(task), evaluation.after.step if evaluation.after else 0, scale, camera),
+            )
+        )
+    return cards
+
+
+def _first_of_each(episodes: list[Episode]) -> dict[str, Episode]:
+    first: dict[str, Episode] = {}
+    for episode in episodes:
+        first.setdefault(str(episode.task), episode)
+    return first
+
+
+def _values(episode: Episode) -> list[float]:
+    parts = (value for turn in episode.turns for rewards in turn.components.values() for value in rewards.values())
+    return [float(value) for value in parts if isfinite(value)]
+
+
+def _side(episode: Episode | None, step: int, scale: float, camera: FrameRenderer) -> Side | None:
+    if episode is None:
+        return None
+    turns = [_turn(turn, scale) for turn in episode.turns]
+    return Side(step, episode.team_return(), turns, camera.film(episode))
+
+
+def _turn(turn: Turn, scale: float) -> dict[str, Any]:
+    """One turn: new observations, completions, reward and its reason, components, metrics."""
+    return {
+        "number": turn.index + 1,
+        "shown": [(one_line(agent, 40), clean(text)) for agent, text in turn.observations.items()],
+        "completions": [
+            {
+                "agent": one_line(agent, 40),
+                "text": clean(completion.text, TEXT_LIMIT),
+                "words": len(completion.text.split()),
+                "cut": completion.finish == "length",
+                "executed": taken_for(turn, agent),
+            }
+            for agent, completion in turn.completions.items()
+        ],
+        "reward": turn.team_reward,
+        "rewards": _reward_bars(turn, scale),
+        "metrics": [(one_line(name, 40), float(value)) for name, value in turn.metrics.items()],
+        "reason": one_line(turn.reason, 400),
+    }
+
+
+def _reward_bars(turn: Turn, scale: float) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Reward components by agent; one entry without a name if all agents have the same."""
+    components = {agent: dict(parts) for agent, parts in turn.components.items()}
+    every = list(components.values())
+    if every and all(parts == every[0] for parts in every):
+        return [("", _bars(every[0], scale))]
+    return [(one_line(agent, 40), _bars(parts, scale)) for agent, parts in components.items()]
+
+
+def _bars(parts: Mapping[str, float], scale: float) -> list[dict[str, Any]]:
+    """Reward components with the lengths of their bars, in per cent of the largest on their card."""
+    return [
+        {
+            "name": one_line(name, 40),
+            "value": float(value),
+            "width": min(100.0, 100 * abs(value) / scale) if isfinite(value) else 0.0,
+        }
+        for name, value in parts.items()
+    ]

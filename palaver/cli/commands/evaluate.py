@@ -18,7 +18,8 @@ from palaver.trainers.config.run import EVAL_SEED
 from palaver.utils.config import merged
 
 if TYPE_CHECKING:
-    from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, EvaluationOutcome
+    from palaver.benchmarks.evaluation.evaluate import EvaluationConfig
+    from palaver.benchmarks.evaluation.results import EvaluationOutcome
 
 FIXED = ("n", "samples", "seed", "tasks", "focal", "greedy")  # by a scenario
 HELP = """Evaluate a team: mean reward, interval, components.
@@ -107,7 +108,7 @@ def evaluate(
     if row is not None:
         entry = to_row(result, episodes, label or team, row)
         note(f"row {row / entry.name}.json")
-    typer.echo(json.dumps(result.to_dict(), indent=2)) if as_json else show(result)
+    typer.echo(json.dumps(result.model_dump(), indent=2)) if as_json else show(result)
 
 
 def is_scenario(name: str) -> bool:
@@ -125,7 +126,7 @@ def scenario(
     Raises:
         ConfigError: it does not exist, or an option was given that it fixes.
     """
-    from palaver.benchmarks.scenarios import play, spec
+    from palaver.benchmarks.scenarios import spec
 
     sources = {f"--{option}": ctx.get_parameter_source(option) for option in FIXED}
     fixed = [option for option, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
@@ -133,7 +134,7 @@ def scenario(
     fixed += ["model.force"] if settings.model.force else []
     if fixed:
         raise ConfigError(f"the scenario {name!r} fixes the players, keywords and sampling: leave {fixed[0]} out")
-    return play.setting(spec.load(name), team, settings.model.options())
+    return spec.setting(spec.load(name), team, settings.model.options())
 
 
 def named_once(env: str, keywords: Mapping[str, Any], tasks: str | None) -> dict[str, Any]:

@@ -61,12 +61,12 @@ def leaderboard(
         raise ConfigError(f"--table: there is no folder {str(table.parent)!r}")
     entries = read_board(board)
     if measure:
-        from palaver.benchmarks.leaderboard.measure import measure_all, publish
+        from palaver.benchmarks.leaderboard.board import measure_all, publish
 
         publish(measure_all(entries, work, note, only or ()), folder)
     from palaver.benchmarks.leaderboard import page
+    from palaver.benchmarks.leaderboard.page import markdown
     from palaver.benchmarks.leaderboard.read import read
-    from palaver.benchmarks.leaderboard.table import markdown
     from palaver.utils.run_folder import replace_text
 
     results = read(folder)

@@ -128,18 +128,13 @@ def pokemon(
     explain: options.Explain = False,
 ) -> None:
     """Measure turns per second of Pokémon battles."""
-    from palaver.benchmarks.performance.pokemon.endurance import Endurance
-    from palaver.benchmarks.performance.pokemon.endurance import run as endure
-    from palaver.benchmarks.performance.pokemon.speed import PokemonBenchmarkConfig, run
+    from palaver.benchmarks.performance.pokemon.speed import PokemonBenchmarkConfig, endure, run
 
     plan = options.settings(PokemonBenchmarkConfig, settings)
     if explain:
         recipes.explain(plan)
     elif plan.endurance:
-        if "formats" in plan.model_fields_set and len(plan.formats) > 1:
-            raise ConfigError("endurance plays one format; name one by formats=")
-        long = Endurance(plan.formats[0], plan.endurance, plan.block, plan.battles, plan.seed)
-        endure(long, as_json=as_json, out=out, log=note)
+        endure(plan, as_json=as_json, out=out, log=note)
     elif out is not None:
         raise ConfigError("--out writes the report of endurance=; for the other use: --json > FILE")
     else:

@@ -126,11 +126,11 @@ def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of a
 
 
 def _report(folder: Path) -> None:
-    from palaver.benchmarks.reports.curriculum import data, page, tables
+    from palaver.benchmarks.reports.curriculum import data, page
     from palaver.utils.provenance import provenance
 
     result = data.read(folder, provenance())
-    print_tables(*tables.report_tables(result))
+    print_tables(*page.report_tables(result))
     for path in page.write(result, folder):
         say(str(path))
 

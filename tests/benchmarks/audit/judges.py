@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from palaver.benchmarks.judge_audit.faulty_judges import BRAINS, AnswerKey, JudgeInput
+from palaver.benchmarks.judge_audit.judges import BRAINS, AnswerKey, JudgeInput
 from palaver.scoring import Cost, Preference, Score
 
 VALUE = {"first": 1.0, "second": 0.0, "tie": 0.5}

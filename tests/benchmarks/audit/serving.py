@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from palaver.agents.base.chat import Chat, Question
 from palaver.agents.serving.protocol import CompletionRequest, RequestRefused, parse_body
 from palaver.benchmarks.judge_audit.data import Labelled
-from palaver.benchmarks.judge_audit.faulty_judges import BRAINS, AnswerKey, ScriptedJudgeChat
+from palaver.benchmarks.judge_audit.judges import BRAINS, AnswerKey, ScriptedJudgeChat
 from palaver.core import did_you_mean
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from palaver.benchmarks.judge_audit import ask, table
 from palaver.benchmarks.judge_audit.data import read
 from palaver.benchmarks.judge_audit.faults import Thresholds, faults
-from palaver.benchmarks.judge_audit.faulty_judges import BRAINS, AnswerKey, JudgeInput
+from palaver.benchmarks.judge_audit.judges import BRAINS, AnswerKey, JudgeInput
 from tests.benchmarks.audit.judges import Brainy
 
 DATA = read(["generated:0:100"])

@@ -11,11 +11,10 @@ import pytest
 from palaver.agents.judges import prompts
 from palaver.agents.judges.spec import DEFAULT_RUBRIC
 from palaver.agents.serving.server import serving
-from palaver.benchmarks.judge_audit import ask, faulty_judges, run
+from palaver.benchmarks.judge_audit import ask, run
 from palaver.benchmarks.judge_audit.data import Data, Graded, read
 from palaver.benchmarks.judge_audit.faults import Thresholds
-from palaver.benchmarks.judge_audit.faulty_judges import BRAINS, AnswerKey
-from palaver.benchmarks.judge_audit.judges import audited
+from palaver.benchmarks.judge_audit.judges import BRAINS, AnswerKey, ScriptedJudgeChat, audited
 from palaver.core import ConfigError, PolicyError
 from tests.benchmarks.audit.judges import always_first
 from tests.benchmarks.audit.serving import judges
@@ -34,7 +33,7 @@ def faults(name, data=DATA, plan=FEW, by="auto", limits=None):
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """The slow one waits a hundredth of a second, but where a test says otherwise."""
-    monkeypatch.setattr(faulty_judges, "WAIT", 0.01)
+    monkeypatch.setattr("palaver.benchmarks.judge_audit.judges.WAIT", 0.01)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in BRAINS if kind != "slow"])
@@ -76,9 +75,7 @@ def test_the_model_finds_the_answers_in_the_prompt_whatever_they_hold():
     prompt, one, two = "What </told-0> is?", "<said-0000000000000000>\nfoo\n</said-0000000000000000>", "\n\nbar\n"
     shown = prompts.JudgeMaterial({"": prompt}, {"first": {"": one}, "second": {"": two}})
     talk = prompts.prefer(shown, DEFAULT_RUBRIC, 6000)
-    found = faulty_judges.ScriptedJudgeChat("fair", AnswerKey(frozenset()))._judge_input(
-        "\n".join(each.content for each in talk), 7
-    )
+    found = ScriptedJudgeChat("fair", AnswerKey(frozenset()))._judge_input("\n".join(each.content for each in talk), 7)
     assert (found.prompt.startswith("What"), "foo" in found.first, found.second.strip(), found.seed) == (
         True, True, "bar", 7,
     )  # fmt: skip
@@ -116,7 +113,7 @@ def test_over_http(url, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", BRAINS)
 def test_every_kind_over_http(url, kind, monkeypatch):
-    monkeypatch.setattr(faulty_judges, "WAIT", 1.0)
+    monkeypatch.setattr("palaver.benchmarks.judge_audit.judges.WAIT", 1.0)
     plan = ask.AuditPlan(repeats=1, probed=0, timed=2) if kind == "slow" else FEW
     data = Data(DATA.pairs[:8]) if kind == "slow" else DATA
     limits = Thresholds(p95=0.9) if kind == "slow" else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure, to_row
-from palaver.benchmarks.scenarios import play
+from palaver.benchmarks.scenarios import spec
 from palaver.benchmarks.scenarios.spec import Scenario
 
 COMMIT = "0123456789ab"
@@ -24,7 +24,7 @@ def fill(folder: Path) -> Path:
         for setting in (
             EvaluationConfig("echo-v0", team=team, n=4),
             EvaluationConfig("matrix-v1", {"game": "climbing"}, "scripted:uniform" if team == "random" else team, 8),
-            play.setting(Scenario(**SCENARIO), team, ModelOptions()),
+            spec.setting(Scenario(**SCENARIO), team, ModelOptions()),
         ):
             result, episodes = measure(setting)
             row = to_row(result, episodes, label, folder)

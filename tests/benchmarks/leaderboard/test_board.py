@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import palaver
-from palaver.benchmarks.leaderboard import measure as measuring
-from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, read_board
-from palaver.benchmarks.leaderboard.measure import measure_all, publish
+from palaver.benchmarks.leaderboard import board as measuring
+from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, measure_all, publish, read_board
 from palaver.core import ConfigError, load_attribute
 from palaver.utils.config import recipes
 

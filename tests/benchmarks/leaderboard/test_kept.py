@@ -10,8 +10,8 @@ import palaver
 from palaver.benchmarks.evaluation import rescore
 from palaver.benchmarks.leaderboard import page
 from palaver.benchmarks.leaderboard.board import read_board
+from palaver.benchmarks.leaderboard.page import markdown
 from palaver.benchmarks.leaderboard.read import read
-from palaver.benchmarks.leaderboard.table import markdown
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "leaderboard"

@@ -15,8 +15,8 @@ from markdown_it import MarkdownIt
 from palaver.benchmarks.evaluation.results import store
 from palaver.benchmarks.leaderboard import page
 from palaver.benchmarks.leaderboard.board import read_board
+from palaver.benchmarks.leaderboard.page import markdown, score
 from palaver.benchmarks.leaderboard.read import read
-from palaver.benchmarks.leaderboard.table import markdown, score
 from palaver.core import Episode
 from palaver.text import one_line
 from tests.benchmarks.leaderboard.boards import change, fill

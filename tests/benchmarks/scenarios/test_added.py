@@ -12,8 +12,7 @@ from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure
 from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read
-from palaver.benchmarks.scenarios import play
-from palaver.benchmarks.scenarios.spec import load
+from palaver.benchmarks.scenarios.spec import load, setting
 from palaver.core import Completion, ConfigError, Episode, ScoringError, Turn
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.registry import spec
@@ -38,7 +37,7 @@ def hostile(_conversation, seed):
 
 
 def result(name, team):
-    return measure(play.setting(load(name), team, ModelOptions()))[0]
+    return measure(setting(load(name), team, ModelOptions()))[0]
 
 
 @pytest.mark.parametrize("name", sorted(set(recipes("scenario")) - TRAINED))

@@ -8,10 +8,10 @@ from importlib import resources
 import pytest
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.benchmarks.evaluation import trained
+from palaver.benchmarks.evaluation import evaluate
 from palaver.benchmarks.evaluation.evaluate import measure
-from palaver.benchmarks.scenarios import partners, play
-from palaver.benchmarks.scenarios.spec import is_scenario, load
+from palaver.benchmarks.scenarios import partners
+from palaver.benchmarks.scenarios.spec import is_scenario, load, setting
 from palaver.core import ConfigError, Message
 from palaver.envs.maths import answers
 from palaver.envs.maths.reference import reference
@@ -54,7 +54,7 @@ def test_shipped_scenarios_fit_their_environment(name):
     assert {seat for seating in found.focal for seat in seating} <= set(seats)
     assert all(len(seating) < len(seats) for seating in found.focal), "somebody must be a stranger"
     if found.partner.policy.startswith("recipe:"):
-        assert trained.home(found.partner.policy.removeprefix("recipe:")).name == STRANGERS
+        assert evaluate.home(found.partner.policy.removeprefix("recipe:")).name == STRANGERS
     assert set(found.keywords) <= set(spec(found.env).keywords())
     assert is_scenario(name)
     assert not is_scenario(found.env)
@@ -62,7 +62,7 @@ def test_shipped_scenarios_fit_their_environment(name):
 
 def test_the_strangers_were_trained_apart_from_the_team():
     assert load("arxiv-strangers-v2").partner.policy == "recipe:arxiv-magrpo+seed=1"
-    assert trained.home("arxiv-magrpo+seed=1") != trained.home("arxiv-magrpo") == trained.home("arxiv-magrpo+seed=0")
+    assert evaluate.home("arxiv-magrpo+seed=1") != evaluate.home("arxiv-magrpo") == evaluate.home("arxiv-magrpo+seed=0")
 
 
 def asked(env, task=0):
@@ -85,22 +85,22 @@ def test_the_stubborn_solver_is_wrong_by_one_whatever_it_hears():
 def test_a_debate_with_the_stubborn_one_by_hand():
     # the right solver's and the wrong one's votes tie; each is scored by its own answer: 1 for the right one, 0 for the
     # other, and both are paid the mean over two turns: (1 + 0) / 2 x 2 = 1, of 2
-    result, episodes = measure(play.setting(load("maths-stubborn-v2"), "scripted:reference", ModelOptions()))
+    result, episodes = measure(setting(load("maths-stubborn-v2"), "scripted:reference", ModelOptions()))
     assert (result.focal.mean, result.mean, result.max_reward) == (1.0, 1.0, 2.0)
     assert len(episodes) == 64
     assert result.scenario == "maths-stubborn-v2"
     assert result.focal.silent == 0.0
-    wrong, _ = measure(play.setting(load("maths-stubborn-v2"), "scripted:lazy", ModelOptions()))
+    wrong, _ = measure(setting(load("maths-stubborn-v2"), "scripted:lazy", ModelOptions()))
     assert wrong.focal.mean == 0.0
 
 
 def test_conventions_meet_among_programmers():
     # `reference` always takes the helper for a test: among its like it earns all
-    result, _ = measure(play.setting(load("coding-mini-reference-v2"), "scripted:reference", ModelOptions()))
+    result, _ = measure(setting(load("coding-mini-reference-v2"), "scripted:reference", ModelOptions()))
     assert (result.mean, result.max_reward) == (2.0, 2.0)
     assert result.focal.silent == pytest.approx(0.2), "one half of a program that is there"
     assert result.focal.mean == pytest.approx(1.8)
-    strangers, _ = measure(play.setting(load("coding-mini-strangers-v2"), "scripted:reference", ModelOptions()))
+    strangers, _ = measure(setting(load("coding-mini-strangers-v2"), "scripted:reference", ModelOptions()))
     assert 0.0 < strangers.focal.mean < 2.0
 
 
@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_one_line(text, says, tmp_path):
 def test_a_scenario_of_ones_own(tmp_path):
     path = tmp_path / "mine-v1.yaml"
     path.write_text(WHOLE)
-    result, _ = measure(play.setting(load(str(path)), "scripted:reference", ModelOptions()))
+    result, _ = measure(setting(load(str(path)), "scripted:reference", ModelOptions()))
     assert result.scenario == "mine-v1"
     other = path.rename(tmp_path / "Mine.yaml")
     with pytest.raises(ConfigError, match="name: string should match pattern"):
@@ -163,11 +163,11 @@ def test_a_recipe_is_trained_once(monkeypatch, tmp_path):
 
     monkeypatch.setattr("palaver.trainers.train.train", train)
     notes = []
-    made = trained.resolved("recipe:arxiv-magrpo+seed=1", notes.append)
-    assert made == trained.resolved("recipe:arxiv-magrpo+seed=1", notes.append)
+    made = evaluate.resolved("recipe:arxiv-magrpo+seed=1", notes.append)
+    assert made == evaluate.resolved("recipe:arxiv-magrpo+seed=1", notes.append)
     assert made.startswith(f"run:{tmp_path}/trained/arxiv-magrpo-")
     assert begun == [(1, ["seed=1"])]
     assert len(notes) == 1
-    assert trained.resolved("tiny", notes.append) == "tiny"
+    assert evaluate.resolved("tiny", notes.append) == "tiny"
     with pytest.raises(ConfigError, match="there is no recipe 'arxiv-magrqo'"):
-        trained.resolved("recipe:arxiv-magrqo", notes.append)
+        evaluate.resolved("recipe:arxiv-magrqo", notes.append)

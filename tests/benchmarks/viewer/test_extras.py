@@ -7,7 +7,7 @@ import json
 import pytest
 
 from palaver import make, registry
-from palaver.benchmarks.viewer import extras, programs
+from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.page import Choices, collect
 from palaver.core import Completion, Episode, PalaverError
 from palaver.envs.code.sandbox.report import Report, TestResult
@@ -53,8 +53,8 @@ def test_programs_are_run_as_the_environment_joins_them(sandbox, tmp_path):
 def test_what_is_no_program_is_not_run(sandbox):
     env = make("coding-mini-v0")
     task = env.tasks[0].id
-    (broken,) = programs.verdicts(env, program(task, "def f(:"))
-    (missing,) = programs.verdicts(env, episode(task, completions={"aux": Completion(AUX)}, env="coding_mini_v0"))
+    (broken,) = extras.verdicts(env, program(task, "def f(:"))
+    (missing,) = extras.verdicts(env, episode(task, completions={"aux": Completion(AUX)}, env="coding_mini_v0"))
     assert (broken["verdict"], missing["verdict"], sandbox) == ("not run", "not run", [])
 
 
@@ -102,7 +102,7 @@ def test_pictures_of_the_first_episodes(dicing, tmp_path):
 def test_an_environment_that_has_changed_is_soon_left_alone(dicing, tmp_path, monkeypatch):
     tried = []
     monkeypatch.setattr(
-        "palaver.benchmarks.reports.rerender.start",
+        "palaver.benchmarks.reports.frames.start",
         lambda env, task, seed: tried.append(task) or start(env, task, seed),
     )
     (one, *_) = played(Dice())
@@ -118,4 +118,4 @@ def test_an_environment_that_has_changed_is_soon_left_alone(dicing, tmp_path, mo
 
 def test_an_environment_without_programs_says_so():
     with pytest.raises(PalaverError, match="has no programs"):
-        programs.verdicts(make("echo-v0"), episode())
+        extras.verdicts(make("echo-v0"), episode())
