@@ -28,7 +28,7 @@ def sandbox(monkeypatch):
         results = (TestResult(1, "pass", "", "f([1]) == [1]"), TestResult(2, "fail", "got []", "f([]) == 1"))
         return Report("fail", 1, 2, results, 0.1, "")
 
-    monkeypatch.setattr(programs, "run", run)
+    monkeypatch.setattr(extras, "run", run)
     return asked
 
 
