@@ -212,7 +212,7 @@ def to_row(result: rows.EvaluationOutcome, episodes: list[Episode], label: str, 
     Raises:
         ConfigError: something cannot be written.
     """
-    shared = result.model_dump(mode="json")
+    shared = result.model_dump()
     made_with = shared.pop("provenance")
     name = rows.row_name(result.scenario or result.env, label)
     row = rows.row_of_record(

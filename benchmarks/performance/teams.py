@@ -29,7 +29,7 @@ from palaver.utils.provenance import provenance
 from palaver.utils.tables import Table
 
 GIB = 1 << 30
-WORKER = "palaver.benchmarks.performance.training.crowd_worker"
+WORKER = "palaver.benchmarks.performance.team_worker"
 WARMUP = 1  # steps before the measured ones; the first creates the optimiser's state
 SPARE = GIB  # for activations, keys and values, and the libraries
 
@@ -138,7 +138,7 @@ class TeamMeasurement(TeamBenchmark):
         return weights * (models * (4 + copy + 8) + 4)
 
     def run(self) -> dict[str, Any]:
-        """Run the measurement; see `palaver.benchmarks.performance.training.crowd_worker.measure`.
+        """Run the measurement; see `palaver.benchmarks.performance.team_worker.measure`.
 
         Raises:
             BenchmarkError: the process failed.

@@ -153,7 +153,7 @@ def test_what_remote_policies_spent_is_added_once():
     [
         ("{", "holds no JSON"),
         ("[]", "holds no result row"),
-        ('{"format": 2}', "label: field required"),
+        ('{"format": 2}', "env: field required"),
         ('{"format": 2, "label": "x", "envy": 1}', "r.json: "),
     ],
 )
@@ -176,4 +176,4 @@ def test_a_row_that_cannot_be_written_is_one_line(tmp_path):
     result, episodes = measure(ECHO)
     with pytest.raises(ConfigError, match="cannot write"):
         to_row(result, episodes, "x", Path(tmp_path / "file" / "folder"))
-    assert json.loads(json.dumps(result.to_dict()))["env"] == "echo-v0"
+    assert json.loads(result.model_dump_json())["env"] == "echo-v0"

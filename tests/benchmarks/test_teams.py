@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
+from palaver.benchmarks.performance import team_worker
 from palaver.benchmarks.performance.teams import (
     KINDS,
     SIZES,
@@ -25,7 +26,7 @@ from palaver.benchmarks.performance.teams import (
     run,
     size,
 )
-from palaver.benchmarks.performance.training import crowd_worker, toy
+from palaver.benchmarks.performance.training import toy
 from palaver.benchmarks.performance.training.peer import PeakMemory
 from palaver.benchmarks.performance.training.settings import ModelShape
 from palaver.core import ConfigError
@@ -42,7 +43,7 @@ def replace(order, **changes):
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("crowd")
-    crowd_worker.write(Models("0.1M", str(folder)))
+    team_worker.write(Models("0.1M", str(folder)))
     return str(folder)
 
 
@@ -110,7 +111,7 @@ TRAINED = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_measured(models, kind):
-    found = crowd_worker.measure(replace(ORDER, kind=kind, folder=models))
+    found = team_worker.measure(replace(ORDER, kind=kind, folder=models))
     assert (found["trained"], found["held"]) == TRAINED[kind]
     assert len(found["steps"]) == 2
     agents = 1 if kind == "one" else 4
@@ -126,9 +127,9 @@ def test_measured(models, kind):
 def test_the_peak_is_what_the_models_take(monkeypatch, tmp_path):
     shape = ModelShape("5M", 256, 6, 4, 4, 64, 640, 512, 4)
     monkeypatch.setitem(SIZES, "5M", shape)
-    crowd_worker.write(Models("5M", str(tmp_path)))
+    team_worker.write(Models("5M", str(tmp_path)))
     order = replace(ORDER, size="5M", folder=str(tmp_path), new_tokens=4)
-    one, four = (crowd_worker.measure(replace(order, kind=kind))["peak_bytes"] for kind in ("one", "separate"))
+    one, four = (team_worker.measure(replace(order, kind=kind))["peak_bytes"] for kind in ("one", "separate"))
     weights = parameters(shape)
     assert order.needed <= one < order.needed + 100 * MIB
     # of three more models weights, the copy for generation and two moments

@@ -1,4 +1,4 @@
-"""Turns per second of random players in `pokemon-v1` and poke-env, alternating in one run, and an endurance test."""
+"""Turns per second of random players in `pokemon-v1` and poke-env, and an endurance test."""
 
 from __future__ import annotations
 

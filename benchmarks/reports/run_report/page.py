@@ -221,7 +221,7 @@ def _reward_bars(turn: Turn, scale: float) -> list[tuple[str, list[dict[str, Any
 
 
 def _bars(parts: Mapping[str, float], scale: float) -> list[dict[str, Any]]:
-    """Reward components with the lengths of their bars, in per cent of the largest on their card."""
+    """Reward components with the lengths of their bars, in per cent of the card's largest."""
     return [
         {
             "name": one_line(name, 40),

@@ -93,7 +93,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("openai:", "is empty; give it as openai:MODEL"),
+        ("openai:", "is empty; it is written openai:MODEL"),
         ("openai:@http://127.0.0.1/v1", "is written openai:MODEL"),
         ("openai:m@http://", "must be like http://127.0.0.1:8000/v1"),
         ("openai:m@http://[::1/v1", "must be like http://127.0.0.1:8000/v1"),

@@ -1,6 +1,6 @@
-"""Write the models of the team benchmark, or measure a team of one kind, in a separate process.
+"""Worker process of the team benchmark: write its models, or measure one kind of team.
 
-    python -m palaver.benchmarks.performance.training.crowd_worker JSON
+    python -m palaver.benchmarks.performance.team_worker JSON
 
 The step is `palaver.trainers.policy_gradient.PolicyGradientLoop.step`, the one that `palaver train` runs; nothing is
 written.
