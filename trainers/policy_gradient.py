@@ -50,16 +50,20 @@ class PolicyGradientLoop(BaseLoop):
 
     def step(self, step: int) -> dict[str, Any]:
         """Make one update of every policy and return the metrics of the step."""
-        config = self.config
+        config = self.session.config
         began = time.perf_counter()
         torch.manual_seed(stable_seed(config.seed, "torch", step))
         team = self.seated(step)
         self.updater.assign(team)
         drawn = ResampledEpisodes(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
         rolled = time.perf_counter()
-        everyone = self.distributed.gather([*drawn.episodes, *drawn.replaced])
+        everyone = self.session.distributed.gather([*drawn.episodes, *drawn.replaced])
         episodes = only_scored(drawn.episodes, f"in step {step}")
-        estimated = self.updater.estimate_advantages(self.tabulated(episodes, step))
+        batch, cache = make_batch(episodes, self.updater.agents), config.algorithm.overlong
+        if cache:
+            limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
+            batch = replace(batch, overlong=overlong(batch, limits, cache))
+        estimated = self.updater.estimate_advantages(batch)
         try:
             learned = self.updater.update(estimated, step)
         except NumericalError as error:
@@ -67,7 +71,7 @@ class PolicyGradientLoop(BaseLoop):
         batch, done = estimated.batch, time.perf_counter()
         if self.session.run_logger:
             self.session.run_logger.episodes("train", step, everyone)
-        completions, tokens = self.distributed.all_sum(
+        completions, tokens = self.session.distributed.all_sum(
             *sampled([*drawn.episodes, *drawn.replaced], self.updater.agents)
         )
         return {
@@ -75,10 +79,10 @@ class PolicyGradientLoop(BaseLoop):
             **describe(everyone),
             **self.describe_table(batch),
             **self.describe_draws(drawn),
-            **({} if batch.overlong is None else {"overlong": mean_overlong(batch, self.distributed.all_sum)}),
+            **({} if batch.overlong is None else {"overlong": mean_overlong(batch, self.session.distributed.all_sum)}),
             **self.describe_scoring(),
             **expected_returns(
-                episodes, batch, config.algorithm.discount, estimated.kl.penalty, self.distributed.all_sum
+                episodes, batch, config.algorithm.discount, estimated.kl.penalty, self.session.distributed.all_sum
             ),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
@@ -91,7 +95,7 @@ class PolicyGradientLoop(BaseLoop):
 
     def rolled(self, step: int, team: Mapping[str, Policy]) -> ResampledEpisodes:
         """Roll out this process's shard of the episodes of a step."""
-        config, a = self.config, self.config.algorithm
+        config, a = self.session.config, self.session.config.algorithm
         every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
         tasks = batch_of_tasks(every, size, config.seed, step)
 
@@ -108,7 +112,7 @@ class PolicyGradientLoop(BaseLoop):
             )
 
         return resampled(
-            self.distributed.shard(list(enumerate(tasks))),
+            self.session.distributed.shard(list(enumerate(tasks))),
             spares(every, tasks, config.seed, step),
             size,
             a.resample,
@@ -116,24 +120,14 @@ class PolicyGradientLoop(BaseLoop):
             lambda episodes: varies(episodes, self.updater.algorithm, a, self.updater.agents),
         )
 
-    def tabulated(self, episodes: Sequence[Episode], step: int) -> Batch:
-        """Make the table of a step's episodes, with length penalties."""
-        batch, cache = make_batch(episodes, self.updater.agents), self.config.algorithm.overlong
-        if not cache:
-            return batch
-        limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
-        return replace(batch, overlong=overlong(batch, limits, cache))
-
     def save_failed_rows(
         self, error: NumericalError, batch: Batch, episodes: Sequence[Episode], step: int
     ) -> NumericalError:
         """Save the rows at fault; return an error that names their file."""
         if not error.rows:
             return error
-        path = (
-            self.session.folder
-            / f"not-finite-{step:06d}{f'-{self.distributed.rank}' if self.distributed.rank else ''}.json"
-        )
+        rank = self.session.distributed.rank
+        path = self.session.folder / f"not-finite-{step:06d}{f'-{rank}' if rank else ''}.json"
         rows = [
             {
                 "agent": batch.agents[int(batch.agent[row])],
@@ -150,15 +144,15 @@ class PolicyGradientLoop(BaseLoop):
 
     def evaluation(self, step: int) -> tuple[list[Episode], dict[str, Any]]:
         """Episodes on the tasks of evaluations, and the results against the fixed opponent."""
-        config = self.config.eval
+        config = self.session.config.eval
         tasks, team = [task.id for task in self.eval_env.tasks[: config.n]], self.seated(step)
-        homes = self.config.team.seating(list(self.team), step)
-        trained = [agent for agent, home in homes.items() if home not in self.config.team.frozen]
+        homes = self.session.config.team.seating(list(self.team), step)
+        trained = [agent for agent, home in homes.items() if home not in self.session.config.team.frozen]
         how: dict[str, Any] = {
             "samples": config.samples,
             "sampling": self.sampling(step, config.greedy),
             "seed": config.seed,
-            "workers": self.config.train.workers,
+            "workers": self.session.config.train.workers,
         }
         episodes = evaluate(self.eval_env, team, tasks, **how)
         rivals = against(self.eval_env, team, self.opponent, trained, tasks, **how)
@@ -168,17 +162,19 @@ class PolicyGradientLoop(BaseLoop):
         """Write policies, optimisers, and the state of the updater."""
         policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
         optimizers = {learner.policy.name: learner.optimizer for learner in self.updater.learners}
-        homes, keep = self.config.team.seating(list(self.team), step), self.config.train.keep
+        homes, keep = self.session.config.team.seating(list(self.team), step), self.session.config.train.keep
         checkpoint.save(self.session.folder, step, policies, optimizers, self.updater.state_dict(), keep, homes)
 
     def seated(self, step: int) -> dict[str, Policy]:
         """Agent -> its policy in update `step` and until the next."""
-        return {agent: self.team[home] for agent, home in self.config.team.seating(list(self.team), step).items()}
+        return {
+            agent: self.team[home] for agent, home in self.session.config.team.seating(list(self.team), step).items()
+        }
 
     def sampling(self, step: int, greedy: bool = False) -> dict[str, Sampling]:
         """Agent -> sampling parameters of its policy."""
-        homes = self.config.team.seating(list(self.team), step)
-        return {agent: self.config.agent(home).sampling(greedy) for agent, home in homes.items()}
+        homes = self.session.config.team.seating(list(self.team), step)
+        return {agent: self.session.config.agent(home).sampling(greedy) for agent, home in homes.items()}
 
     def describe_scoring(self) -> dict[str, float]:
         """Metrics of this process's judge or reward model since the last step, evaluations included."""
@@ -187,17 +183,17 @@ class PolicyGradientLoop(BaseLoop):
 
     def describe_draws(self, drawn: ResampledEpisodes) -> dict[str, float]:
         """Mean number of replacements per task; empty without dynamic sampling."""
-        config = self.config
+        config = self.session.config
         if not config.algorithm.resample:
             return {}
-        return {"groups/resampled": self.distributed.all_sum(drawn.again)[0] / config.train.prompts_per_step}
+        return {"groups/resampled": self.session.distributed.all_sum(drawn.again)[0] / config.train.prompts_per_step}
 
     def describe_table(self, batch: Batch) -> dict[str, float]:
         """Metrics of the table: mean root return, share of groups without an advantage."""
         groups = int(batch.group.max()) + 1
         alive = len({int(batch.group[row]) for row in range(len(batch)) if batch.teaches(row)})
-        value, zero, total = self.distributed.all_sum(float(batch.root_return.sum()), groups - alive, groups)
+        value, zero, total = self.session.distributed.all_sum(float(batch.root_return.sum()), groups - alive, groups)
         return {
-            "return/target": value / self.distributed.all_sum(len(batch.root_return))[0],
+            "return/target": value / self.session.distributed.all_sum(len(batch.root_return))[0],
             "groups/zero_advantage": zero / total,
         }

@@ -105,7 +105,7 @@ class RewardModel:
     def _batches(self, texts: dict[Ids, None]) -> Iterator[list[Ids]]:
         """Long texts first, so that the first batch is the largest."""
         ordered = sorted(texts, key=lambda text: (-len(text), text))
-        return token_batches(ordered, len, PASS_TOKENS.get(self.device.type, ELSEWHERE))
+        return token_batches(ordered, list(map(len, ordered)), PASS_TOKENS.get(self.device.type, ELSEWHERE))
 
 
 KNOWN = ("device", "dtype", "chat")  # options of a name

@@ -13,7 +13,7 @@ from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.config.run import AlgorithmConfig
-from palaver.trainers.objectives.kl import describe, penalty, token_terms
+from palaver.trainers.objectives.kl import describe, penalty, resolved_estimator, token_terms
 from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.advantage_estimators import KLTerms
@@ -142,8 +142,8 @@ def test_clamped_is_what_is_paid(estimator, clamp, share):
 
 @pytest.mark.parametrize(("place", "k"), [("loss", "k3"), ("reward", "k1"), ("advantage", "k1")])
 def test_the_estimator_by_place_where_none_was_chosen(place, k):
-    assert KLConfig(place=place).resolved_estimator == k
-    assert KLConfig(place=place, estimator="k2").resolved_estimator == "k2"
+    assert resolved_estimator(KLConfig(place=place)) == k
+    assert resolved_estimator(KLConfig(place=place, estimator="k2")) == "k2"
 
 
 def test_in_the_reward_it_acts_over_turns_and_before_the_baseline():

@@ -58,7 +58,7 @@ def test_nothing_said_changes_nothing():
 
 def study_of(team, place="loss", coef=0.3, total=None, **kl):
     settings = config(kl={"coef": coef, "place": place, **kl}, algorithm={"group_size": 2})
-    world = WORLD if total is None else SimpleNamespace(**WORLD.__dict__ | {"all_sum": total, "at_once": WORLD.at_once})
+    world = WORLD if total is None else SimpleNamespace(**WORLD.__dict__ | {"all_sum": total})
     found = Updater(algorithm("magrpo"), settings, learners(team, settings), WORLD)
     found.distributed = world
     for number, learner in enumerate(found.learners):

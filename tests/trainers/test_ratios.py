@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from palaver.trainers.objectives.ratios import approximate_kl, log_ratio, truncated
+from palaver.trainers.objectives.losses import approximate_kl, log_ratio, truncated
 
 APART = torch.tensor([[0.1, -0.3, 0.5], [0.5, 0.0, 0.0]])
 OLD = torch.tensor([[-1.0, -2.0, -3.0], [-4.0, math.nan, -math.inf]])

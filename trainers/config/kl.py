@@ -79,13 +79,6 @@ class KLConfig(Section):
         return without_constants(values, {"centre": "agent_batch", "source": "sample"})
 
     @property
-    def resolved_estimator(self) -> Estimator:
-        """The estimator, `auto` resolved by place."""
-        if self.estimator != "auto":
-            return self.estimator
-        return "k3" if self.place == "loss" else "k1"
-
-    @property
     def named(self) -> tuple[str, str]:
         """The kind of reference, and the argument after its colon."""
         kind, _, argument = self.reference.partition(":")

@@ -76,6 +76,13 @@ def kl_k3(logp: Tensor, reference: Tensor) -> Tensor:
 KL = {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3}
 
 
+def resolved_estimator(config: KLConfig) -> str:
+    """Name of the estimator, `auto` resolved by place."""
+    if config.estimator != "auto":
+        return config.estimator
+    return "k3" if config.place == "loss" else "k1"
+
+
 def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> Tensor:
     """KL penalty k of every token, 0 on padding. Any shape; (R, T) of a batch.
 
@@ -85,7 +92,7 @@ def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> 
         mask: (R, T) true on sampled tokens.
         config: estimator and clamp.
     """
-    k = KL[config.resolved_estimator](torch.where(mask, logp, 0.0), torch.where(mask, reference, 0.0))
+    k = KL[resolved_estimator(config)](torch.where(mask, logp, 0.0), torch.where(mask, reference, 0.0))
     return k if config.clamp is None else k.clamp(-config.clamp, config.clamp)
 
 
@@ -153,7 +160,7 @@ def describe(k: Mapping[int, Tensor], advantage: Tensor, config: KLConfig) -> di
     both = torch.stack([means, row_advantage.to(means)])
     steady = len(k) < 2 or float(both.std(dim=1).min()) < 1e-6  # rounding
     zero = torch.zeros_like(tokens)
-    size = KL[config.resolved_estimator](tokens, zero).abs()
+    size = KL[resolved_estimator(config)](tokens, zero).abs()
     return {
         "k1": float(tokens.mean()),
         "k3": float(kl_k3(tokens, zero).mean()),

@@ -75,7 +75,7 @@ class PairReader:
             assert isinstance(policy, LLMPolicy)  # no other has tokens
             entries = [(known[index][agent], index, agent) for index, agent in spoken]
             max_tokens = self.config.train.pass_tokens(self.distributed.device)
-            for batch in token_batches(entries, lambda entry: _length(entry[0]), max_tokens):
+            for batch in token_batches(entries, [_length(entry[0]) for entry in entries], max_tokens):
                 prompts = [completion.prompt_ids for completion, *_ in batch]
                 tokens = [completion.token_ids for completion, *_ in batch]
                 with torch.no_grad(), self.distributed.autocast(), policy.active() as model:

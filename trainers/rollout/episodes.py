@@ -228,10 +228,9 @@ def rollout(
             stepped = [with_turn_rewards(branch) for branch in stepped]
         children = stop_early(select_best(stepped) if plan.turns == "best" else stepped, plan.stop_above)
         children = [looking(branch, plan.look_ahead) for branch in children]
-        return [
-            *(foreseen(branch, candidates) for branch, candidates in answered if branch.stop),
-            *sorted(children, key=lambda branch: branch.stop is None),  # those that were cut are asked first
-        ]
+        ended, going_on = [b for b in children if b.stop], [b for b in children if not b.stop]
+        seen = [foreseen(branch, candidates) for branch, candidates in answered if branch.stop]
+        return [*seen, *ended, *going_on]  # those that were cut are asked first
 
     ends = EpisodeRunner(play_turn, workers=workers).run(starts(env, tasks, seed, places))
     names = {agent: policy.name for agent, policy in team.items()}

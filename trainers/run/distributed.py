@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeVar
 
@@ -20,7 +19,6 @@ from torch import Tensor
 
 from palaver.core import usable_cores
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -31,21 +29,20 @@ class Distributed:
         device: torch device; `auto` takes the one of accelerate.
         dtype: `bf16` runs the training pass under autocast; weights, gradients and optimiser stay fp32.
         cores: number of cores to use; None takes all that the process may.
+
+    Attributes:
+        autocast: makes the autocast context of a training pass.
     """
 
     def __init__(self, device: str, dtype: Literal["fp32", "bf16"], cores: int | None = None) -> None:
         AcceleratorState._reset_state()  # a second run in one process may want another precision
         self.accelerator = Accelerator(cpu=device == "cpu", mixed_precision="bf16" if dtype == "bf16" else "no")
+        self.autocast: Callable[[], AbstractContextManager[None]] = self.accelerator.autocast
         self.cores = cores or usable_cores()
         self.size: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
         self.is_main: bool = self.accelerator.is_main_process
         self.device = str(self.accelerator.device) if device == "auto" else device
-
-    def autocast(self) -> AbstractContextManager[None]:
-        """Autocast context of the training pass."""
-        context: AbstractContextManager[None] = self.accelerator.autocast()
-        return context
 
     def shard(self, items: Sequence[T]) -> list[T]:
         """Return this process's shard, every size-th item."""
@@ -63,19 +60,6 @@ class Distributed:
     def gather(self, items: list[T]) -> list[T]:
         """Concatenate the lists of all processes in order of rank, on every process."""
         return items if self.size == 1 else list(gather_object(items))
-
-    def at_once(self, function: Callable[[S], T], items: Sequence[S]) -> list[T]:
-        """Map `function` over independent items in order, in threads if cores are idle.
-
-        Each thread computes with as many torch threads as this one, so that results equal those of a plain loop.
-        Policies with one `host` share a module whose selected adapter is state: do not pass them together.
-        """
-        threads = torch.get_num_threads()
-        spare = self.cores // threads if self.size == 1 and self.device == "cpu" else 1
-        if spare < 2 or len(items) < 2:
-            return [function(item) for item in items]
-        with ThreadPoolExecutor(spare, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
-            return list(pool.map(function, items))
 
     def broadcast(self, value: T) -> T:
         """Broadcast the main process's value to every process."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from palaver.core import Episode
 from palaver.envs.base.env import TextEnv
-from palaver.trainers.config.run import RunConfig
-from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.session import RunSession
 
 
@@ -26,16 +24,6 @@ class BaseLoop(ABC):
     session: RunSession
     env: TextEnv
     eval_env: TextEnv
-
-    @property
-    def config(self) -> RunConfig:
-        """Config of the run."""
-        return self.session.config
-
-    @property
-    def distributed(self) -> Distributed:
-        """Device and processes."""
-        return self.session.distributed
 
     def run(self) -> None:
         """Train from the steps done until the end or an interruption."""
@@ -69,9 +57,9 @@ class BaseLoop(ABC):
 
     def save(self, step: int) -> None:
         """Write a checkpoint, on the main process."""
-        if self.distributed.is_main:
+        if self.session.distributed.is_main:
             self.write_checkpoint(step)
-        self.distributed.wait()
+        self.session.distributed.wait()
 
     @abstractmethod
     def step(self, step: int) -> dict[str, Any]:

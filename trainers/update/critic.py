@@ -239,7 +239,7 @@ class Critic:
     def _batches(self, reads: list[Read]) -> list[list[Read]]:
         """Batches, long sequences first, of at most `micro_tokens` padded tokens (or one sequence)."""
         ordered = sorted(reads, key=lambda read: (-len(read[0]), read))
-        return list(token_batches(ordered, lambda read: len(read[0]), self.micro_tokens))
+        return list(token_batches(ordered, [len(read[0]) for read in ordered], self.micro_tokens))
 
 
 def _reads(ids: Sequence[Ids], counts: Sequence[int]) -> list[Read]:

@@ -16,8 +16,7 @@ from palaver.agents.llm.scoring.packing import token_batches
 from palaver.core import CheckpointError, Sampling, stable_seed
 from palaver.trainers.config.run import OptimConfig, RunConfig
 from palaver.trainers.objectives.kl import penalty
-from palaver.trainers.objectives.losses import Loss, LossInputs, token_weights
-from palaver.trainers.objectives.ratios import approximate_kl
+from palaver.trainers.objectives.losses import Loss, LossInputs, approximate_kl, token_weights
 from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
@@ -144,7 +143,10 @@ class PolicyUpdater:
             policy.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay, fused=True
         )
         self.pass_tokens = config.train.pass_tokens(next(self.model.parameters()).device.type)
-        self.sampling = config.agent(policy.name).sampling()  # log-probs are of the distribution that is sampled
+        agent = config.agent(policy.name)
+        self.sampling = agent.sampling()  # log-probs are of the distribution that is sampled
+        self.reference_sampling = replace(self.sampling, top_p=1.0, top_k=0)
+        self.max_tokens = agent.max_tokens
         self.coef = config.kl.coef
         self.reference: Reference | None = reference_of(policy, config, reference) if self.coef > 0 else None
 
@@ -203,7 +205,7 @@ class PolicyUpdater:
         if self.reference is None:
             return {}
         with self.reference.active() as model:
-            return self.log_probs(model, batch, rows, replace(self.sampling, top_p=1.0, top_k=0))
+            return self.log_probs(model, batch, rows, self.reference_sampling)
 
     def pull_state(self) -> dict[str, Any]:
         """State of the KL coefficient and the reference; empty without a reference."""
@@ -228,7 +230,7 @@ class PolicyUpdater:
     def _has_gradient(self, work: UpdateInput, row: int) -> bool:
         a, kl = self.config.algorithm, self.config.kl
         in_loss = kl.place == "loss" and kl.coef > 0 and bool(work.reference)
-        return work.batch.teaches(row) or row in work.extra or in_loss or a.entropy > 0
+        return in_loss or a.entropy > 0 or row in work.extra or work.batch.teaches(row)
 
     def _minibatches(self, work: UpdateInput, epoch: int) -> list[list[int]]:
         """Split the rows into the minibatches of a pass; a single minibatch keeps their order."""
@@ -247,8 +249,8 @@ class PolicyUpdater:
         row_weights = even if work.weight is None else work.weight[list(work.rows)].tolist()
         by_token = sum(weight * length for weight, length in zip(row_weights, lengths, strict=True))
         weight, tokens = self.distributed.all_sum(sum(row_weights), by_token)
-        how, longest = self.config.algorithm.aggregate, self.config.agent(self.policy.name).max_tokens
-        per_token = token_weights(row_weights, lengths, how, weight / tokens if tokens else 0.0, longest)
+        how, mean = self.config.algorithm.aggregate, weight / tokens if tokens else 0.0
+        per_token = token_weights(row_weights, lengths, how, mean, self.max_tokens)
         return dict(zip(work.rows, per_token, strict=True)), total
 
     def _gradient(
@@ -314,13 +316,14 @@ class PolicyUpdater:
         value = torch.where(mask, per_token * weight, 0.0).sum()
         if not bool(torch.isfinite(value)):
             raise NumericalError(f"the loss of {self.policy.name!r} is not finite", rows)
+        moved = float(approximate_kl(logp.detach(), old, mask))
         self.distributed.accelerator.backward(value)
         drift = (logp.detach() - old)[mask]
         tokens = float(mask.sum())
         return UpdateSums(
             value.item(),
             kl.detach()[mask].sum().item(),
-            float(approximate_kl(logp.detach(), old, mask)) * tokens,
+            moved * tokens,
             tokens,
             float(drift.abs().max()) if len(drift) else 0.0,
             spread.detach()[mask].sum().item(),
@@ -383,7 +386,8 @@ def micro_batches(batch: Batch, rows: Sequence[int], max_tokens: int) -> Iterato
     """Batches, long prompts first, of at most `max_tokens` padded tokens (or one row)."""
     prompts = [completion.prompt_ids for completion in batch.completions]
     ordered = sorted(rows, key=lambda row: (-len(prompts[row]), prompts[row], row))
-    return token_batches(ordered, lambda row: len(prompts[row]) + len(batch.completions[row].token_ids), max_tokens)
+    lengths = [len(prompts[row]) + len(batch.completions[row].token_ids) for row in ordered]
+    return token_batches(ordered, lengths, max_tokens)
 
 
 def padded_rows(values: Sequence[Tensor], like: Tensor) -> Tensor:

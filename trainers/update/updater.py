@@ -7,6 +7,7 @@ and then what the estimator holds. The algorithm chooses the estimator and the o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -162,10 +163,16 @@ class Updater:
             learner.load_pull(state.get("pulls", {}).get(learner.policy.name))
 
     def _map_learners(self, function: Callable[[PolicyUpdater], T]) -> list[T]:
-        """Apply `function` to every learner; in threads, unless some share one model."""
-        if not self.independent:
+        """Apply `function` to every learner; in threads if cores are idle and no two share a model.
+
+        Each thread computes with as many torch threads as this one, so that results equal those of a plain loop.
+        """
+        threads, one_process = torch.get_num_threads(), self.distributed.size == 1 and self.distributed.device == "cpu"
+        spare = self.distributed.cores // threads if self.independent and one_process else 1
+        if spare < 2 or len(self.learners) < 2:
             return [function(learner) for learner in self.learners]
-        return self.distributed.at_once(function, self.learners)
+        with ThreadPoolExecutor(spare, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
+            return list(pool.map(function, self.learners))
 
     def _kl_terms(self, batch: Batch) -> KLTerms:
         """Divergence of a batch from the references; empty if `kl.coef` is 0."""
@@ -176,7 +183,7 @@ class Updater:
         log_ratio: dict[int, Tensor] = {}
         for ref_logps, log_ratios in self._map_learners(lambda learner: self._log_ratios(learner, batch)):
             reference, log_ratio = reference | ref_logps, log_ratio | log_ratios
-        ratios = [log_ratio[row] for row in range(len(batch))]
+        ratios = [log_ratio[row] for row in sorted(log_ratio)]
         tokens = [kl.penalty(r, torch.zeros_like(r), torch.ones_like(r, dtype=torch.bool), config) for r in ratios]
         coef_of = {agent: learner.coef for learner in self.learners for agent in learner.agents}
         coefs = [coef_of.get(agent, 0.0) for agent in batch.agents]
@@ -189,7 +196,8 @@ class Updater:
     def _log_ratios(self, learner: PolicyUpdater, batch: Batch) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
         """Row -> (T,) log-probs under the reference of this policy, and log pi - log pi_ref."""
         rows = batch.rows_of(learner.agents)
-        reference, logps = learner.reference_log_probs(batch, rows), sampled(batch, rows)
+        logps = sampled(batch, rows)
+        reference = learner.reference_log_probs(batch, rows)
         return reference, {row: logps[row].to(reference[row]) - reference[row] for row in rows}
 
     def _update_reference(self, learner: PolicyUpdater, estimated: AdvantageBatch, step: int) -> dict[str, float]:

@@ -47,7 +47,7 @@ class LegalLoop(BaseLoop):
 
     def step(self, step: int) -> dict[str, Any]:
         """Play, then learn from the replay; return the metrics of the step."""
-        config, a, began = self.config, self.config.algorithm, time.perf_counter()
+        config, a, began = self.session.config, self.session.config.algorithm, time.perf_counter()
         tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         chance = epsilon(*a.mixer.epsilon, a.mixer.epsilon_steps, step)
         result = play(
@@ -76,7 +76,7 @@ class LegalLoop(BaseLoop):
     def evaluation(self, step: int) -> tuple[list[Episode], dict[str, Any]]:
         """Episodes of the greedy agents on the tasks of evaluations."""
         del step
-        config = self.config.eval
+        config = self.session.config.eval
         tasks = [task.id for task in self.eval_env.tasks[: config.n] for _ in range(config.samples)]
         result = play(self.eval_env, self.assignment, tasks, epsilon=0.0, discount=1.0, seed=config.seed)
         return result.episodes, {**summarize(result.episodes).to_dict(), "greedy": True}
@@ -85,7 +85,7 @@ class LegalLoop(BaseLoop):
         """Write values and replay; every agent keeps its own values."""
         seats = {agent: agent for agent in self.env.possible_agents}
         state = {"team": self.assignment.team.state_dict(), "replay": self.replay.state_dict()}
-        checkpoint.save(self.session.folder, step, {}, {}, state, self.config.train.keep, seats)
+        checkpoint.save(self.session.folder, step, {}, {}, state, self.session.config.train.keep, seats)
 
 
 def refuse_legal(config: RunConfig, env: TextEnv) -> None:

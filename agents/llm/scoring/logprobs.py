@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from palaver.agents.llm.model.chat_template import Renderer
-from palaver.agents.llm.scoring.packing import PackedBatch, attention_mask, pack, padded, sequences, worth_packing
+from palaver.agents.llm.scoring.fused_logprobs import linear_entropy, linear_logprobs
+from palaver.agents.llm.scoring.packing import hidden_states, pack, padded, sequences, worth_packing
 from palaver.agents.llm.scoring.split_head import SplitModel, split_head
 from palaver.agents.llm.scoring.truncation import truncated_scores
 from palaver.core import Message, PolicyError, Sampling
@@ -80,13 +81,13 @@ def response_scores(
     if not sum(counts):
         nothing = torch.zeros(mask.shape, device=device)
         return Scores(nothing, mask_here, nothing if entropy else None)
-    values, spread = _scores(model, prompt_ids, token_ids, sampling, device, entropy)
-    row, column = (torch.from_numpy(index).to(device) for index in np.nonzero(mask))
-
-    def laid_out(numbers: Tensor) -> Tensor:
-        return numbers.new_zeros(mask.shape).index_put((row, column), numbers)
-
-    return Scores(laid_out(values), mask_here, None if spread is None else laid_out(spread))
+    columns = _scores(model, prompt_ids, token_ids, sampling, device, entropy)
+    index = tuple(torch.from_numpy(places).to(device) for places in np.nonzero(mask))
+    logp, spread = (
+        None if numbers is None else numbers.new_zeros(mask.shape).index_put(index, numbers) for numbers in columns
+    )
+    assert logp is not None
+    return Scores(logp, mask_here, spread)
 
 
 def _scores(
@@ -110,27 +111,15 @@ def _scores(
         return logp.gather(1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(1) if entropy else None
     shared = sequences(prompts, answers)
     if worth_packing(shared, prompts, answers, parts.head.in_features) and parts.packs:
-        hidden, targets = _packed(parts, pack(shared, prompts, answers), device)
+        layout = pack(shared, prompts, answers)
+        hidden, targets = hidden_states(parts.trunk, layout, device), torch.from_numpy(layout.tokens).to(device)
     else:
         hidden, targets = _padded(parts, prompts, answers, device)
     if sampling.truncated:
         return truncated_scores(hidden, parts.head, targets, sampling, entropy=entropy)
-    return parts.score(hidden, targets, temperature), parts.entropy(hidden, temperature) if entropy else None
-
-
-def _packed(parts: SplitModel, layout: PackedBatch, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,).
-
-    Each prompt is computed once.
-    """
-    ids, positions, segment, row, column, tokens = (
-        torch.from_numpy(array).to(device)
-        for array in (layout.ids, layout.positions, layout.segment, layout.row, layout.column, layout.tokens)
-    )
-    hidden = parts.trunk(
-        input_ids=ids, position_ids=positions, attention_mask=attention_mask(segment), use_cache=False
-    )[0]
-    return hidden[row, column], tokens
+    weight, bias = parts.head.weight, parts.head.bias
+    logp = linear_logprobs(hidden, weight, targets, bias, temperature)
+    return logp, linear_entropy(hidden, weight, bias, temperature) if entropy else None
 
 
 def _padded(

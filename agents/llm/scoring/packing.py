@@ -8,9 +8,9 @@ sequences up to rounding. With G answers of T tokens to a prompt of P tokens it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -118,15 +118,26 @@ def attention_mask(segment: Tensor) -> Tensor:
     return (earlier & ((key_segment == PROMPT) | (key_segment == query_segment)))[:, None]
 
 
-def token_batches(items: Iterable[T], length: Callable[[T], int], max_tokens: int) -> Iterator[list[T]]:
-    """Yield batches, in order, of at most `max_tokens` padded tokens (or one item)."""
+def hidden_states(trunk: Any, layout: PackedBatch, device: torch.device) -> Tensor:
+    """(n, H) hidden states before all answer tokens, in order, each prompt computed once."""
+    ids, positions, segment, row, column = (
+        torch.from_numpy(array).to(device)
+        for array in (layout.ids, layout.positions, layout.segment, layout.row, layout.column)
+    )
+    mask = attention_mask(segment)
+    hidden: Tensor = trunk(input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=False)[0]
+    return hidden[row, column]
+
+
+def token_batches(items: Sequence[T], lengths: Sequence[int], max_tokens: int) -> Iterator[list[T]]:
+    """Yield batches of items of these lengths, in order, of at most `max_tokens` padded tokens (or one item)."""
     batch: list[T] = []
     longest = 0
-    for item in items:
-        longest = max(longest, length(item))
+    for item, length in zip(items, lengths, strict=True):
+        longest = max(longest, length)
         if batch and longest * (len(batch) + 1) > max_tokens:
             yield batch
-            batch, longest = [], length(item)
+            batch, longest = [], length
         batch.append(item)
     if batch:
         yield batch

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from palaver.agents.llm.model.inference_copy import evaluating
-from palaver.agents.llm.scoring.fused_logprobs import linear_entropy, linear_logprobs
-from palaver.agents.llm.scoring.packing import attention_mask, pack
+from palaver.agents.llm.scoring.packing import hidden_states, pack
 
 # config fields by which models change their logits after the head (Gemma 2, Cohere, Granite, Falcon H1, MiniCPM)
 _RESHAPING = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "dim_model_base")
@@ -35,14 +34,6 @@ class SplitModel:
         return not narrowed(self.trunk.config) and holds(
             self.trunk, lambda: _packs(self.trunk, some_ids(self.head.out_features))
         )
-
-    def score(self, hidden: Tensor, targets: Tensor, temperature: float) -> Tensor:
-        """Log-probabilities (n,) of targets from hidden states (n, H)."""
-        return linear_logprobs(hidden, self.head.weight, targets, self.head.bias, temperature)
-
-    def entropy(self, hidden: Tensor, temperature: float) -> Tensor:
-        """Entropy (n,) of what comes next from hidden states (n, H)."""
-        return linear_entropy(hidden, self.head.weight, self.head.bias, temperature)
 
 
 _PARTS: WeakKeyDictionary[nn.Module, SplitModel | None] = WeakKeyDictionary()
@@ -106,20 +97,12 @@ def _packs(trunk: nn.Module, ids: list[int]) -> bool:
     """Return whether the trunk respects positions and packing masks, tried on two answers."""
     device = next(trunk.parameters()).device
     prompts, answers = [ids[:3], ids[:3]], [ids[3:6], ids[4:8]]
-    layout = pack([[0, 1]], prompts, answers)
-    segment = torch.from_numpy(layout.segment).to(device)
-    together = trunk(
-        input_ids=torch.from_numpy(layout.ids).to(device),
-        position_ids=torch.from_numpy(layout.positions).to(device),
-        attention_mask=attention_mask(segment),
-        use_cache=False,
-    )[0][0]
+    together = hidden_states(trunk, pack([[0, 1]], prompts, answers), device)
     alone = [
-        trunk(input_ids=torch.tensor([p + a], device=device), use_cache=False)[0][0]
+        trunk(input_ids=torch.tensor([p + a], device=device), use_cache=False)[0][0, len(p) - 1 : -1]
         for p, a in zip(prompts, answers, strict=True)
     ]
-    expected = torch.cat([alone[0], alone[1][3:]])
-    return close(together, expected)
+    return close(together, torch.cat(alone))
 
 
 def close(actual: Tensor, expected: Tensor) -> bool:
