@@ -306,6 +306,21 @@ class Episode:
         return cls(**{name: value for name, value in record.items() if name != "format"} | {"turns": turns})
 
 
+def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
+    """Episodes that could be scored.
+
+    Raises:
+        ScoringError: there is none.
+    """
+    scored = [episode for episode in episodes if episode.scored]
+    if episodes and not scored:
+        reason = next(
+            (turn.reason for episode in episodes for turn in episode.turns[-1:] if turn.reason), "no reason given"
+        )
+        raise ScoringError(f"none of the {len(episodes)} episodes {where} could be scored: {reason}")
+    return scored
+
+
 _OMITTED_IF_EMPTY = ("legal", "executed", "illegal", "aside")
 _TOKEN_FIELDS = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
 

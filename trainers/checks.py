@@ -7,8 +7,8 @@ from collections.abc import Collection
 from palaver.core import ConfigError
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.objectives.advantages import shared_reward
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
-from palaver.trainers.objectives.returns import shared_reward
 from palaver.trainers.run.memory import most_rows
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 
 from palaver.agents.base.policy import Policy
-from palaver.core import Episode, Sampling, stable_seed
+from palaver.core import Episode, Sampling, only_scored, stable_seed
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
-from palaver.trainers.rollout.evaluation import evaluate, only_scored, summarize
+from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.metrics import describe, expected_returns
 from palaver.trainers.rollout.opponent import against
 from palaver.trainers.rollout.overlong import mean_overlong, overlong

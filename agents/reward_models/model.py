@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.load import Kind, is_adapter, load_pretrained, pick_device, save_pretrained
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
-from palaver.agents.llm.scoring.packing import token_batches
+from palaver.agents.llm.scoring.logprobs import token_batches
 from palaver.agents.reward_models.reading import conversation
 from palaver.core import ConfigError, PolicyError, did_you_mean, stable_seed
 from palaver.scoring import Cost, Score, ScoringRequest

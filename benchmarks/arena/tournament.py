@@ -114,34 +114,21 @@ def tournament(
     if recording:
         recording.check(setting)
     with locked(folder):
-        done = prepare(setting, folder, resume)
+        settings, origin = describe(setting), provenance()
+        done = prepare(settings, folder, resume)
         if recording:
             done = recording.held(setting, done)
-        waiting = pool.missing(setting, done)
-        wanted = set(setting.games())
+        waiting, wanted = pool.missing(setting, done), setting.games()
         start(len(wanted) - len(waiting), len(wanted))
-        failed = []
-
-        def game_finished(played: GameResult) -> None:
-            failed.extend([played] if played.failed else [])
-            report(played)
-
-        pool.run(setting, waiting, folder, jobs, game_finished, note, recording)
-        games = [played for played in read_games(folder / GAMES) if played.game in wanted]
-        tables = _tables(setting, games, anchor, at, len(failed), command)
+        failed = len(waiting) - len(pool.run(setting, waiting, folder, jobs, report, note, recording))
+        ended = {played.game: played for played in read_games(folder / GAMES)}
+        games = [ended[game] for game in wanted if game in ended]
+        metadata = {
+            "env": settings["env"],
+            "command": command,
+            "settings": settings | {"battles": setting.battles, "teamsets": list(setting.teamsets)},
+            "seconds": round(sum(played.seconds for played in games), 3),
+            "provenance": origin,
+        }
+        tables = standings(games, list(setting.players), anchor, at=at, failed=failed, provenance=metadata)
         return tables, view.write(tables, folder)
-
-
-def _tables(
-    setting: TournamentConfig, games: list[GameResult], anchor: str, at: float, failed: int, command: str
-) -> Standings:
-    order = {teamset: n for n, teamset in enumerate(setting.sets)}
-    games.sort(key=lambda played: (order[played.game.teamset], played.game.match))
-    metadata = {
-        "env": setting.spec.id,
-        "command": command,
-        "settings": describe(setting) | {"battles": setting.battles, "teamsets": list(setting.teamsets)},
-        "seconds": round(sum(played.seconds for played in games), 3),
-        "provenance": provenance(),
-    }
-    return standings(games, list(setting.players), anchor, at=at, failed=failed, provenance=metadata)

@@ -23,13 +23,12 @@ import torch
 from scipy.stats import spearmanr
 
 from palaver.agents.base.policy import Policy, act_batched
-from palaver.core import Completion, Episode, Request, Sampling, stable_seed
+from palaver.core import Completion, Episode, Request, Sampling, only_scored, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.branches import Branch
 from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rebuilt, rollout
-from palaver.trainers.rollout.evaluation import only_scored
 from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.train import restore
 

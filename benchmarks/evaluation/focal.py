@@ -17,10 +17,10 @@ import numpy as np
 from palaver.agents.base.policy import Policy
 from palaver.agents.simple import ScriptedPolicy
 from palaver.benchmarks.evaluation.results import Answers, Focal, fingerprint
-from palaver.core import ConfigError, Episode, PolicyError, ScoringError, did_you_mean
+from palaver.core import ConfigError, Episode, PolicyError, ScoringError, did_you_mean, only_scored
 from palaver.envs.base.env import TextEnv
 from palaver.registry import Spec
-from palaver.trainers.rollout.evaluation import answers, only_scored
+from palaver.trainers.rollout.evaluation import answers
 from palaver.utils.stats.intervals import over_tasks
 
 

@@ -35,7 +35,7 @@ from palaver.markdown import markdown_table
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.objectives.returns import individual_reward
+from palaver.trainers.objectives.advantages import individual_reward
 from palaver.trainers.objectives.token_values import TokenValues
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed

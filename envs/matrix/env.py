@@ -128,9 +128,8 @@ from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.matrix import games, prompts, rules
 from palaver.envs.matrix.games import MOST_PAY
-from palaver.envs.matrix.rules import regret, score
+from palaver.envs.matrix.rules import Floats, regret, score
 from palaver.envs.matrix.solve import Solution, least, max_return, solve
-from palaver.envs.matrix.table import Floats
 from palaver.text import one_line
 
 MOST_REPEATS = 1_000_000
@@ -190,15 +189,15 @@ class MatrixEnv(TextEnv):
         self.competitive = bool(np.ptp(self.game.payoffs, axis=-1).any())
         self.zero_sum = self.competitive and constant_sum(self.game.payoffs)
         self.forfeit = _forfeit(illegal, self.solution, self.competitive)
-        self.position = rules.begin(self.game)
-        self.tally = rules.Tally.of(len(self.game.agents))
+        self.position = rules.Position(0, self.game.horizon)
+        self.tally = self.first_tally = rules.Tally.of(len(self.game.agents))
         super().__init__(self.game.agents, load(tasks), render_mode=render_mode, max_length=max_length, source=tasks)
         self.legal_actions = dict(zip(self.game.agents, self.game.actions, strict=True))
         self._prompts_fit()
 
     def initial_observations(self, task: Task) -> dict[str, str]:
         """Describe the game and the actions to every agent."""
-        self.position, self.tally = rules.begin(self.game), rules.Tally.of(len(self.agents))
+        self.position, self.tally = rules.Position(0, self.game.horizon), self.first_tally
         return {agent: self._prompt(agent, task) for agent in self.agents}
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
@@ -207,9 +206,9 @@ class MatrixEnv(TextEnv):
         chosen = [rules.action_index(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]
         legal = all(n is not None for n in chosen)
         played = rules.completed(chosen, self.game.sizes, self.rng) if legal or self.competitive else None
-        parts = score(self.solution, at, played, self.forfeit, [n is None for n in chosen])
+        parts = score(self.game, self.solution.worst, at, played, self.forfeit, [n is None for n in chosen])
         rewards = [sum(components.values()) for components in parts]
-        lost = regret(self.solution, at, played, sum(rewards) / len(rewards))
+        lost = regret(self.game, self.solution.best, at, played, sum(rewards) / len(rewards))
         then = rules.advance(self.game, at, played, self.repeats)
         if then is not None:
             self.position = then
@@ -218,7 +217,8 @@ class MatrixEnv(TextEnv):
         text = "\n".join([*feedback, prompts.position_text(self.game, self.position, self.repeats)]).strip()
         metrics = {"optimal": float(legal and lost == 0.0), "regret": lost}
         if self.competitive and len(self.agents) == 2:
-            metrics["outcome"] = self.tally.outcome() if then is None else 0.0
+            outcome = self.tally.outcome()
+            metrics["outcome"] = outcome if then is None else 0.0
         return StepResult(
             dict(zip(self.agents, parts, strict=True)),
             observations={} if then is None else dict.fromkeys(self.agents, text),
@@ -231,8 +231,8 @@ class MatrixEnv(TextEnv):
         return prompts.opening(
             self.game,
             agent,
-            task["wording"],
-            order=task["order"],
+            task.data["wording"],
+            order=task.data["order"],
             repeats=self.repeats,
             named=self.role_prompts,
             tables=self.tables,

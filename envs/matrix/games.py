@@ -14,8 +14,7 @@ import numpy as np
 import yaml
 
 from palaver.core import ConfigError, did_you_mean
-from palaver.envs.matrix.rules import fold
-from palaver.envs.matrix.table import MOST_CELLS, MOST_STATES, MOST_STEPS, MatrixGame
+from palaver.envs.matrix.rules import MOST_CELLS, MOST_STATES, MOST_STEPS, MatrixGame, fold
 from palaver.text import one_line
 
 Source = str | Path | Mapping[str, Any]

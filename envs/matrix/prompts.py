@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palaver.envs.matrix.rules import Position
-from palaver.envs.matrix.table import MatrixGame
+from palaver.envs.matrix.rules import MatrixGame, Position
 
 ONLY = "start"  # the state of a game that names none
 _TABLE = re.compile(r"^Payoffs of (\w+(?:, \w+)*)(?: in (\w+))?: (.+)\.$", re.MULTILINE)

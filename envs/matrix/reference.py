@@ -16,8 +16,8 @@ from palaver.core import Conversation, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.scripted import observed
 from palaver.envs.matrix import games, prompts
+from palaver.envs.matrix.rules import MatrixGame
 from palaver.envs.matrix.solve import Solution, solve
-from palaver.envs.matrix.table import MatrixGame
 
 _HEAD = re.compile(r"Game: (.+?)\.(?: You are (\w+)\.)?(?:\n|$)")
 _ACTIONS = re.compile(r"^Actions: (.+)\.$", re.MULTILINE)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from palaver.envs.matrix.table import Floats, MatrixGame
+from palaver.envs.matrix.rules import Floats, MatrixGame
 
 
 @dataclass(frozen=True, eq=False, slots=True)

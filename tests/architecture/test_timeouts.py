@@ -34,7 +34,7 @@ WITHOUT = {
         "server.wait",
     ): "a server runs until Ctrl-C; it is looked at several times a second",
     ("trainers/run/loop.py", "run.distributed.wait"): "for the other processes of a run, with the limit of torch",
-    ("trainers/run/loop.py", "self.distributed.wait"): "likewise",
+    ("trainers/run/loop.py", "self.session.distributed.wait"): "likewise",
 }
 
 

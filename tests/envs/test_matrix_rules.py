@@ -7,7 +7,7 @@ import pytest
 from palaver.envs.matrix import games, prompts, rules
 from palaver.envs.matrix import rules as reward
 from palaver.envs.matrix.games import from_mapping
-from palaver.envs.matrix.rules import Position, action_index, advance, begin
+from palaver.envs.matrix.rules import Position, action_index, advance
 from palaver.envs.matrix.solve import solve
 
 THREE = ("red", "green", "blue")
@@ -72,7 +72,7 @@ def test_names_beyond_ascii():
 
 def test_play_goes_on_by_the_table():
     game = games.built_in("two-step")
-    start = begin(game)
+    start = Position(0, game.horizon)
     assert start == Position(state=0, left=2, round=0)
     assert advance(game, start, (0, 1), 1) == Position(1, 1, 0)
     assert advance(game, start, (1, 0), 1) == Position(2, 1, 0)
@@ -84,7 +84,7 @@ def test_play_goes_on_by_the_table():
 
 def test_a_round_ends_after_its_steps():
     game = from_mapping({"agents": 1, "actions": ["on"], "states": {"x": {"payoffs": 1, "next": "x"}}, "steps": 3})
-    at, turns = begin(game), 0
+    at, turns = Position(0, game.horizon), 0
     while at is not None:
         at, turns = advance(game, at, (0,), 2), turns + 1
     assert turns == 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from palaver.trainers.objectives.returns import row_returns, shared_reward, tree_returns
+from palaver.trainers.objectives.advantages import row_returns, shared_reward, tree_returns
 
 
 def test_team_is_the_mean_over_agents():

@@ -11,7 +11,7 @@ import torch
 from palaver.core import CutState, Message, PolicyError, Sampling
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import chosen
-from palaver.trainers.objectives.returns import individual_reward, shared_reward
+from palaver.trainers.objectives.advantages import individual_reward, shared_reward
 from palaver.trainers.rollout.batch import after_cut, joint_returns, make_batch
 from palaver.trainers.rollout.branches import ended
 from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout

@@ -16,6 +16,7 @@ from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.rollout.overlong import mean_overlong, overlong
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
+from palaver.trainers.update.policy_update import token_advantages
 from tests.trainers.learning import completion, episode
 from tests.trainers.toys import register_toy, save_model
 
@@ -104,7 +105,7 @@ def test_with_values_of_tokens_the_last_token_pays(decay, expected):
     filled = add_advantages(table, algorithm("cory"), config, value[:, 0], torch.zeros(1), tokens=tokens)
     assert filled.token_returns is not None
     assert filled.token_returns[0].tolist() == pytest.approx(expected)
-    assert filled.advantages([0], 3)[0].tolist() == pytest.approx(
+    assert token_advantages(filled, [0], 3)[0].tolist() == pytest.approx(
         [target - known for target, known in zip(expected, (0.5, 1.0, 1.5), strict=True)]
     )
 

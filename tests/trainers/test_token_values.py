@@ -16,6 +16,7 @@ from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
 from palaver.trainers.objectives.token_values import TokenValues, laid_out
 from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.policy_update import token_advantages
 from tests.trainers.learning import (
     completion,
     episode,
@@ -262,8 +263,8 @@ def test_cory_and_ippo_give_other_advantages_to_the_same_rollouts():
     settings = AlgorithmConfig(gae_lambda=0.5)
     ippo = add_advantages(table, algorithm("ippo"), settings, each[:, 0], cost.sum(dim=1))
     cory = add_advantages(table, algorithm("cory"), settings, each[:, 0], cost.sum(dim=1), tokens=tokens)
-    assert ippo.advantages([0], 3)[0].tolist() == pytest.approx([0.9] * 3)
-    assert cory.advantages([0], 3)[0].tolist() == pytest.approx([0.6, 0.4, 0.2])
+    assert token_advantages(ippo, [0], 3)[0].tolist() == pytest.approx([0.9] * 3)
+    assert token_advantages(cory, [0], 3)[0].tolist() == pytest.approx([0.6, 0.4, 0.2])
     assert cory.token_returns[0].tolist() == pytest.approx([1.1, 1.4, 1.7])
 
 

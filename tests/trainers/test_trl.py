@@ -13,8 +13,8 @@ from torch.nn.utils.rnn import pad_sequence
 from palaver.core import Sampling
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.objectives.advantages import group_mean_baseline
+from palaver.trainers.objectives.advantages import shared_reward as credit_team
 from palaver.trainers.objectives.losses import cispo, ppo_clip
-from palaver.trainers.objectives.returns import shared_reward as credit_team
 from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.update.policy_update import UpdateInput

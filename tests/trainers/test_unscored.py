@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from palaver.agents.simple import ScriptedPolicy
-from palaver.core import Sampling, ScoringError
+from palaver.core import Sampling, ScoringError, only_scored
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
-from palaver.trainers.rollout.evaluation import evaluate, only_scored, summarize
+from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.metrics import describe
 
 

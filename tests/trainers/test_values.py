@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from palaver.trainers.objectives.advantages import tree_returns
 from palaver.trainers.objectives.lambda_returns import ValueNorm, lambda_returns, value_loss, whiten
-from palaver.trainers.objectives.returns import tree_returns
 
 NAN = math.nan
 

@@ -17,9 +17,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import group_mean_baseline
+from palaver.trainers.objectives.advantages import group_mean_baseline, mixed_reward
 from palaver.trainers.objectives.losses import ppo_clip
-from palaver.trainers.objectives.returns import mixed_reward
 
 ATGRPO = Algorithm("atgrpo", "arXiv 2510.11062", credit=mixed_reward, baseline=group_mean_baseline, loss=ppo_clip)
 ATGRPO_TEAM = replace(ATGRPO, name="atgrpo-team")

@@ -12,8 +12,8 @@ from torch import Tensor
 from palaver.core import ConfigError, did_you_mean
 from palaver.trainers.config.defaults import defaults
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
+from palaver.trainers.objectives.advantages import individual_reward, mixed_reward, shared_reward
 from palaver.trainers.objectives.losses import Loss, cispo, ppo_clip, reinforce
-from palaver.trainers.objectives.returns import individual_reward, mixed_reward, shared_reward
 
 Credit = Callable[[Tensor], Tensor]  # (J, N) rewards -> (J, N) credited rewards
 Baseline = Callable[[Tensor, Tensor], Tensor]  # (R,) returns, (R,) groups or values -> (R,) advantages
@@ -26,7 +26,7 @@ class Algorithm:
     Attributes:
         name: name in recipes.
         paper: paper that defines it.
-        credit: reward credited to each agent (`objectives/returns.py`).
+        credit: reward credited to each agent.
         baseline: baseline of the return (`objectives/advantages.py`).
         loss: per-token policy loss (`objectives/losses.py`).
         critic: value estimate: none, a critic of each agent's conversation, one of the joint conversation, or a moving

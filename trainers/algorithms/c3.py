@@ -11,8 +11,7 @@ exactly 0. As an `Algorithm` this is MARLOO; the name sets `turns: counterfactua
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import leave_one_out_baseline
+from palaver.trainers.objectives.advantages import leave_one_out_baseline, shared_reward
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import shared_reward
 
 C3 = Algorithm("c3", "arXiv 2603.06859", credit=shared_reward, baseline=leave_one_out_baseline, loss=reinforce)

@@ -17,9 +17,8 @@ scales the critic's targets, so that a clip of 0.2 means the same.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.advantages import shared_reward, value_baseline
 from palaver.trainers.objectives.losses import ppo_clip
-from palaver.trainers.objectives.returns import shared_reward
 
 CORY = Algorithm(
     "cory",

@@ -10,8 +10,7 @@ the group, the clipped ratio and the settings that the name sets: `turns: indepe
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import group_mean_baseline
+from palaver.trainers.objectives.advantages import group_mean_baseline, shared_reward
 from palaver.trainers.objectives.losses import ppo_clip
-from palaver.trainers.objectives.returns import shared_reward
 
 DRMAS = Algorithm("drmas", "arXiv 2602.08847", credit=shared_reward, baseline=group_mean_baseline, loss=ppo_clip)

@@ -12,9 +12,8 @@ in the paper, depends on reward and model and stays the recipe's.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import group_mean_baseline
+from palaver.trainers.objectives.advantages import group_mean_baseline, shared_reward
 from palaver.trainers.objectives.losses import ppo_clip
-from palaver.trainers.objectives.returns import shared_reward
 
 GRPO = Algorithm(
     "grpo", "arXiv 2402.03300", credit=shared_reward, baseline=group_mean_baseline, loss=ppo_clip, alone=True

@@ -17,9 +17,8 @@ The name sets the numbers of the authors' code (HARL, arXiv 2304.09870): 5 epoch
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.advantages import shared_reward, value_baseline
 from palaver.trainers.objectives.losses import ppo_clip
-from palaver.trainers.objectives.returns import shared_reward
 
 HAPPO = Algorithm(
     "happo",

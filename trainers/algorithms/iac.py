@@ -12,9 +12,8 @@ TD(0), and advantages standardised over the batch.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.advantages import shared_reward, value_baseline
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import shared_reward
 
 IAC = Algorithm(
     "iac",

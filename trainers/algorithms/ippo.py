@@ -14,9 +14,8 @@ targets.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.advantages import shared_reward, value_baseline
 from palaver.trainers.objectives.losses import ppo_clip
-from palaver.trainers.objectives.returns import shared_reward
 
 IPPO = Algorithm(
     "ippo",

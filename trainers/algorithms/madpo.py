@@ -16,8 +16,7 @@ those weights in the place of advantages. The peer implementation has the same l
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import no_baseline
+from palaver.trainers.objectives.advantages import no_baseline, shared_reward
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import shared_reward
 
 MADPO = Algorithm("madpo", "arXiv 2305.18290", credit=shared_reward, baseline=no_baseline, loss=reinforce, pairs=True)

@@ -12,8 +12,7 @@ four estimators one; ours are divided, never shifted (`algorithm.normalize`).
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import group_mean_baseline
+from palaver.trainers.objectives.advantages import group_mean_baseline, shared_reward
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import shared_reward
 
 MAGRPO = Algorithm("magrpo", "arXiv 2508.04652", credit=shared_reward, baseline=group_mean_baseline, loss=reinforce)

@@ -12,9 +12,8 @@ the tokens so far. The name sets the paper's numbers: values normalised, 5 epoch
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.advantages import shared_reward, value_baseline
 from palaver.trainers.objectives.losses import ppo_clip
-from palaver.trainers.objectives.returns import shared_reward
 
 MAPPO = Algorithm(
     "mappo",

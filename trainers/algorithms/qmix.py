@@ -10,9 +10,8 @@ agent depends on that of another cannot be represented, as in the game `qtran`.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import group_mean_baseline
+from palaver.trainers.objectives.advantages import group_mean_baseline, shared_reward
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import shared_reward
 
 QMIX = Algorithm(
     "qmix", "arXiv 1803.11485", credit=shared_reward, baseline=group_mean_baseline, loss=reinforce, mixer="monotonic"

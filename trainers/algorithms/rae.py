@@ -11,9 +11,8 @@ is needed.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.advantages import individual_reward, value_baseline
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import individual_reward
 
 RAE = Algorithm(
     "rae",

@@ -15,9 +15,8 @@ between actions.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import group_mean_baseline
+from palaver.trainers.objectives.advantages import group_mean_baseline, shared_reward
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import shared_reward
 
 VDN = Algorithm(
     "vdn", "arXiv 1706.05296", credit=shared_reward, baseline=group_mean_baseline, loss=reinforce, mixer="sum"

@@ -21,8 +21,6 @@ from pydantic_core import PydanticCustomError
 from palaver.trainers.config.defaults import without_constants
 from palaver.utils.config import Section
 
-Estimator = Literal["k1", "k2", "k3"]
-
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _ANOTHER = re.compile(r",\s*((base|start)$|(step|lag|adapter|model):)")
 _LACKS = {"adapter": "adapter:PATH lacks an adapter's folder", "model": "model:NAME lacks a model's name or folder"}

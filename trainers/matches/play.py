@@ -125,7 +125,7 @@ def play(
     players: Mapping[str, Player],
     games: Sequence[GameSpec],
     watch: Watch | None = None,
-    turn: Callable[[Sequence[GameSpec]], None] = lambda _: None,
+    turn: Callable[[Sequence[GameSpec]], None] | None = None,
 ) -> Iterator[GameResult]:
     """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
 
@@ -184,7 +184,7 @@ class _Games:
         setting: TournamentConfig,
         players: Mapping[str, Player],
         watch: Watch | None,
-        turn: Callable[[Sequence[GameSpec]], None],
+        turn: Callable[[Sequence[GameSpec]], None] | None,
     ) -> None:
         self.setting, self.players, self.watch, self.turn = setting, players, watch, turn
         self.running: dict[str, _RunningGame] = {}
@@ -210,7 +210,8 @@ class _Games:
     def play_turn(self, live: list[Branch], step_all: StepAll) -> list[Branch]:
         """Play one turn of every game; those that are lost end."""
         games = [self.running[branch.root] for branch in live]
-        self.turn([running.game for running in games])
+        if self.turn:
+            self.turn([running.game for running in games])
         began = time.perf_counter()
         actions = self.query_players(live)
         going = [branch for branch in live if not self.running[branch.root].lost]
@@ -239,7 +240,7 @@ class _Games:
         actions: dict[str, dict[str, list[Completion]]] = {branch.root: {} for branch in live}
         for branch in live:
             running = self.running[branch.root]
-            for agent in filter(branch.can_act, branch.env.agents):
+            for agent in (agent for agent in branch.env.agents if branch.infos[agent].get("can_act", True)):
                 running.players[agent].decisions += 1
                 batches[id(running.players[agent].engine)].append(_Query(running, branch, agent))
         for batch in batches.values():

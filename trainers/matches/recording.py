@@ -203,16 +203,13 @@ def _short(number: int) -> str:
 
 
 @contextlib.contextmanager
-def recorder(setting: TournamentConfig, recording: Recording | None) -> Iterator[Watch | None]:
-    """Context with an observer that writes each game as it ends; None for no recording.
+def recorder(setting: TournamentConfig, recording: Recording) -> Iterator[Watch]:
+    """Context with an observer that writes each game as it ends.
 
     Raises:
         ConfigError: the folder cannot be written.
         CheckpointError: it holds something else.
     """
-    if recording is None:
-        yield None
-        return
     named = Names(setting)
     with Writer(recording.folder) as writer:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -70,22 +71,25 @@ class GameResult:
         return cls(game, did=(first, second), **values)
 
 
-def prepare(setting: TournamentConfig, folder: Path, resume: bool) -> list[GameResult]:
+def prepare(settings: Mapping[str, Any], folder: Path, resume: bool) -> list[GameResult]:
     """Prepare the folder of an arena; return the valid games that it already holds.
 
     Players, team sets and battles may have been added since; finished games must be of the same settings.
+
+    Args:
+        settings: as `describe` returns them.
+        folder: of the arena.
+        resume: continue with its games.
 
     Raises:
         ConfigError: it holds games without `resume`, or those of other settings.
         CheckpointError: its files are something else.
     """
-    settings_file, games = folder / SETTINGS, folder / GAMES
-    mine = describe(setting)
-    results = read_games(games)
+    settings_file, results = folder / SETTINGS, read_games(folder / GAMES)
     before = read_settings(folder) if results else {}
     if before and not resume:
         raise ConfigError(f"{str(folder)!r} already holds an arena; go on with --resume, or choose another --out")
-    for key, value in mine.items():
+    for key, value in settings.items():
         if key == "players":
             changed = next((k for k, v in value.items() if before.get(key, {}).get(k, v) != v), "")
             if changed:
@@ -99,8 +103,8 @@ def prepare(setting: TournamentConfig, folder: Path, resume: bool) -> list[GameR
                 f"not {one_line(value, 80)}; choose another --out"
             )
     try:
-        players = {**before.get("players", {}), **mine["players"]}
-        replace_text(settings_file, json.dumps({**mine, "players": players}, indent=1) + "\n")
+        players = {**before.get("players", {}), **settings["players"]}
+        replace_text(settings_file, json.dumps({**settings, "players": players}, indent=1) + "\n")
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return results

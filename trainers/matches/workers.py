@@ -86,7 +86,7 @@ def _play_in_process(
     games: Sequence[GameSpec],
     recording: Recording | None,
     note: Callable[[str], None] = lambda _: None,
-    turn: Callable[[Sequence[GameSpec]], None] = lambda _: None,
+    turn: Callable[[Sequence[GameSpec]], None] | None = None,
     alone: Sequence[GameSpec] = (),
 ) -> Generator[GameResult, None, None]:
     """Play in this process, team set by team set.
@@ -104,7 +104,7 @@ def _play_in_process(
     players = None
     todo = [(setting, games), (replace(setting, parallel=1), alone)]
     tries: Counter[GameSpec] = Counter()
-    with recorder(setting, recording) as watch:
+    with recorder(setting, recording) if recording else contextlib.nullcontext() as watch:
         for how, given in todo:
             again = []
             for teamset in dict.fromkeys(game.teamset for game in given):

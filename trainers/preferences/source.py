@@ -11,13 +11,12 @@ from statistics import fmean
 import palaver
 from palaver.agents.base.rewards import make_reward
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.core import ConfigError, Episode, Sampling, ScoringError, TaskError, Turn, stable_seed
+from palaver.core import ConfigError, Episode, Sampling, ScoringError, TaskError, Turn, only_scored, stable_seed
 from palaver.scoring import AnswerPair, Comparer
 from palaver.trainers.config.preferences import PairsConfig, choose, some
 from palaver.trainers.config.reward_model import SourceConfig
 from palaver.trainers.preferences.record import PreferenceRecord, read
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
-from palaver.trainers.rollout.evaluation import only_scored
 from palaver.trainers.rollout.team import parse_team
 
 MOST_FAILURES, FEWEST = 0.2, 20  # a judge that fails more often, of so many questions at least, ends the work

@@ -16,9 +16,8 @@ from torch import Tensor
 from palaver.core import Completion, Episode, Turn
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import AlgorithmConfig
-from palaver.trainers.objectives.advantages import divisor, normalize
+from palaver.trainers.objectives.advantages import divisor, normalize, row_returns, tree_returns
 from palaver.trainers.objectives.lambda_returns import AllSum, lambda_returns, local_sum, whiten
-from palaver.trainers.objectives.returns import row_returns, tree_returns
 from palaver.trainers.objectives.token_values import TokenValues, laid_out, token_returns
 
 
@@ -75,12 +74,6 @@ class Batch:
         """Indices of the rows of these agents."""
         wanted = {self.agents.index(agent) for agent in agents}
         return [row for row, agent in enumerate(self.agent.tolist()) if agent in wanted]
-
-    def advantages(self, rows: Sequence[int], width: int) -> Tensor:
-        """(n, width) advantages of the tokens of n rows, equal within a row without token values."""
-        if self.token_advantage is None:
-            return self.advantage[list(rows), None].expand(-1, width)
-        return self.token_advantage[list(rows), :width]
 
     def teaches(self, row: int) -> bool:
         """Return whether an advantage of this row is not 0."""

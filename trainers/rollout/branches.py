@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palaver.core import Completion, Conversation, CutState, Episode, Message, Stop, Turn
-from palaver.envs.base.env import Step, TextEnv
+from palaver.core import Completion, Conversation, CutState, Message, Stop, Turn
+from palaver.envs.base.env import Each, Step, TextEnv
 
 CUT: tuple[Stop, ...] = ("truncated", "threshold")
 
@@ -55,26 +55,10 @@ class Branch:
     aside: bool = False
     looks: tuple[str, ...] = ()
 
-    @property
-    def live(self) -> bool:
-        """True if agents are still to be queried."""
-        return self.stop is None or bool(self.looks)
-
-    @property
-    def path(self) -> tuple[int, tuple[tuple[int, ...], ...]]:
-        """Key of the order of leaves: the task's number, and the labels of the joint steps."""
-        index, *path = self.node.split("/")
-        return int(index), tuple(tuple(map(int, label.split("."))) for label in path)
-
     def can_act(self, agent: str) -> bool:
         """Return whether the agent may act, or might have acted had the last step not cut it."""
         alive = self.turns[-1].cut_states if self.stop else self.env.agents
         return agent in alive and bool(self.infos[agent].get("can_act", True))
-
-    def episode(self, team: Mapping[str, str]) -> Episode:
-        """Record of the episode, which has ended, with the names of its policies."""
-        assert self.stop is not None
-        return Episode(self.env.metadata["name"], self.task, self.seed, self.turns, self.stop, team)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +71,9 @@ class Joint:
     choice: dict[str, int]
     completions: dict[str, Completion]
     aside: bool = False
+
+
+OnStep = Callable[[Joint, Step, Branch], Branch]  # (joint action, result, branch after it) -> the branch as recorded
 
 
 def start(env: TextEnv, task: str, seed: int, root: str = "0") -> Branch:
@@ -124,6 +111,30 @@ def first_joint(branch: Branch, candidates: Mapping[str, Sequence[Completion]]) 
     completions = {agent: answers[0] for agent, answers in candidates.items()}
     onward = replace(branch, seeds=f"{branch.seeds}/0")
     return Joint(onward, f"{branch.node}/0", branch.node, dict.fromkeys(completions, 0), completions)
+
+
+def step_all(
+    joints: Sequence[Joint], on_step: OnStep | None = None, each: Each = map, compare: bool = True
+) -> list[Branch]:
+    """Play the joint actions of a turn together, each in its branch's own environment.
+
+    Args:
+        joints: the joint actions.
+        on_step: records every joint action that was played.
+        each: how single environments are stepped.
+        compare: if the joint actions of a group are scored with each other.
+    """
+    if not joints:
+        return []
+    envs = [joint.branch.env for joint in joints]
+    actions = [
+        {agent: joint.completions[agent].text if agent in joint.completions else None for agent in env.agents}
+        for joint, env in zip(joints, envs, strict=True)
+    ]
+    groups = [joint.group for joint in joints] if compare else ()
+    steps = type(envs[0]).step_together(envs, actions, groups, each)
+    branches = [after(joint, list(acting), step) for joint, acting, step in zip(joints, actions, steps, strict=True)]
+    return list(map(on_step, joints, steps, branches)) if on_step else branches
 
 
 def after(joint: Joint, acting: Sequence[str], step: Step) -> Branch:

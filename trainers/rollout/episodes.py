@@ -16,14 +16,14 @@ from typing import Any, Literal
 
 from palaver.agents.base.policy import Policy, act_batched
 from palaver.core import Completion, ConfigError, Episode, Request, Sampling, Turn, stable_seed
-from palaver.envs.base.env import Each, Step, TextEnv
+from palaver.envs.base.env import Each, TextEnv
 from palaver.registry import make
 from palaver.trainers.config.run import Turns
 from palaver.trainers.rollout.branches import (
     Branch,
     Joint,
+    OnStep,
     Pick,
-    after,
     aligned,
     counterfactual,
     crossed,
@@ -34,6 +34,7 @@ from palaver.trainers.rollout.branches import (
     pruned,
     select_best,
     start,
+    step_all,
     stop_early,
     swept,
     with_turn_rewards,
@@ -42,7 +43,6 @@ from palaver.trainers.rollout.branches import (
 Candidates = Mapping[str, Sequence[Completion]]  # agent -> its candidates
 StepAll = Callable[[Sequence[Joint]], list[Branch]]
 PlayTurn = Callable[[list[Branch], StepAll], list[Branch]]  # plays one turn of the live branches
-OnStep = Callable[[Joint, Step, Branch], Branch]  # (joint action, result, branch after it) -> the branch as recorded
 Queries = Iterable[tuple[Policy, Request]]
 
 
@@ -75,43 +75,19 @@ class EpisodeRunner:
             step_together = partial(step_all, on_step=self._on_step, each=each, compare=self._compare)
             while True:
                 while (parallel is None or len(live) < parallel) and (begun := next(waiting, None)):
-                    if begun.live:
-                        live.append(begun)
-                    else:
+                    if begun.stop:
                         yield begun
+                    else:
+                        live.append(begun)
                 if not live:
                     return
                 played = self._play_turn(live, step_together)
-                live = [branch for branch in played if branch.live]
-                yield from (branch for branch in played if not branch.live)
+                live = [branch for branch in played if not branch.stop or branch.looks]
+                yield from (branch for branch in played if branch.stop and not branch.looks)
 
     def run_all(self, starts: Iterable[Branch]) -> list[Branch]:
         """Play episodes to their end, in order of their roots."""
         return sorted(self.run(starts), key=lambda branch: int(branch.root))
-
-
-def step_all(
-    joints: Sequence[Joint], on_step: OnStep | None = None, each: Each = map, compare: bool = True
-) -> list[Branch]:
-    """Play the joint actions of a turn together, each in its branch's own environment.
-
-    Args:
-        joints: the joint actions.
-        on_step: see `EpisodeRunner`.
-        each: how single environments are stepped.
-        compare: see `EpisodeRunner`.
-    """
-    if not joints:
-        return []
-    envs = [joint.branch.env for joint in joints]
-    actions = [
-        {agent: joint.completions[agent].text if agent in joint.completions else None for agent in env.agents}
-        for joint, env in zip(joints, envs, strict=True)
-    ]
-    groups = [joint.group for joint in joints] if compare else ()
-    steps = type(envs[0]).step_together(envs, actions, groups, each)
-    branches = [after(joint, list(acting), step) for joint, acting, step in zip(joints, actions, steps, strict=True)]
-    return list(map(on_step, joints, steps, branches)) if on_step else branches
 
 
 def complete(live: Sequence[Branch], queries: Callable[[Branch], Queries]) -> list[dict[str, list[Completion]]]:
@@ -234,7 +210,19 @@ def rollout(
 
     ends = EpisodeRunner(play_turn, workers=workers).run(starts(env, tasks, seed, places))
     names = {agent: policy.name for agent, policy in team.items()}
-    return [branch.episode(names) for branch in sorted(ends, key=lambda branch: branch.path)]
+    return [record(branch, names) for branch in sorted(ends, key=_leaf_order)]
+
+
+def _leaf_order(branch: Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """Number of the task, then the labels of the joint steps."""
+    index, *path = branch.node.split("/")
+    return int(index), tuple(tuple(map(int, label.split("."))) for label in path)
+
+
+def record(branch: Branch, team: Mapping[str, str]) -> Episode:
+    """Record of an episode that has ended, with the names of its policies."""
+    assert branch.stop is not None
+    return Episode(branch.env.metadata["name"], branch.task, branch.seed, branch.turns, branch.stop, team)
 
 
 def play_out(
@@ -300,7 +288,7 @@ def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[E
     begun = (at_end(start(env.fork(), e.task, e.seed, str(n))) for n, e in enumerate(episodes))
     ends = EpisodeRunner(play_turn, workers=workers).run_all(begun)
     return [
-        replace(with_turn_rewards(branch).episode(episode.team), env=episode.env)
+        replace(record(with_turn_rewards(branch), episode.team), env=episode.env)
         for branch, episode in zip(ends, episodes, strict=True)
     ]
 

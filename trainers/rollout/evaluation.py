@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from palaver.agents.base.policy import Policy
-from palaver.core import Episode, Sampling, ScoringError
+from palaver.core import Episode, Sampling, only_scored
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.utils.stats.intervals import over_tasks
@@ -99,21 +99,6 @@ def summarize(episodes: Sequence[Episode]) -> Summary:
         passes=passes(episodes),
         unscored=all_of_them - len(episodes),
     )
-
-
-def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
-    """Episodes that could be scored.
-
-    Raises:
-        ScoringError: there is none.
-    """
-    scored = [episode for episode in episodes if episode.scored]
-    if episodes and not scored:
-        reason = next(
-            (turn.reason for episode in episodes for turn in episode.turns[-1:] if turn.reason), "no reason given"
-        )
-        raise ScoringError(f"none of the {len(episodes)} episodes {where} could be scored: {reason}")
-    return scored
 
 
 def components(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.make_policy import PLAIN, parse_policy, parse_team_names
-from palaver.core import ConfigError, Episode, Sampling
+from palaver.core import ConfigError, Episode, Sampling, only_scored
 from palaver.envs.base.env import TextEnv
 from palaver.registry import spec
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.evaluation import evaluate, only_scored
+from palaver.trainers.rollout.evaluation import evaluate
 from palaver.trainers.rollout.metrics import agent_returns
 from palaver.trainers.rollout.team import model_options, parse_team, refuse_tiny
 from palaver.trainers.run.files import CONFIG

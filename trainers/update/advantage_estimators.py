@@ -23,8 +23,7 @@ from palaver.core import stable_seed
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.preferences import choose
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.objectives.advantages import group_mean_baseline, normalize
-from palaver.trainers.objectives.returns import shared_reward, tree_returns
+from palaver.trainers.objectives.advantages import group_mean_baseline, normalize, shared_reward, tree_returns
 from palaver.trainers.objectives.token_values import Ids, TokenValues
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights, step_log_ratios
 from palaver.trainers.rollout.batch import Batch, add_advantages, by_step
@@ -139,19 +138,21 @@ class AdvantageEstimator:
         Raises:
             NumericalError: the loss of a mixer, which is updated first, is not finite.
         """
-        return AdvantageBatch(self.filled(batch, kl), kl, self.row_weights(batch))
+        return self.filled(batch, kl)
 
     def filled(
         self,
         batch: Batch,
         kl: KLTerms,
         value: Tensor | None = None,
+        inputs: Sequence[Ids] = (),
         bootstrap: Tensor | None = None,
         tokens: TokenValues | None = None,
-    ) -> Batch:
+    ) -> AdvantageBatch:
         """Fill a batch with returns and advantages, from what is known of its values."""
-        cost, total = self.cost(kl), self.distributed.all_sum
-        return add_advantages(batch, self.algorithm, self.config.algorithm, value, cost, total, bootstrap, tokens)
+        cost, weight, total = self.cost(kl), self.row_weights(batch), self.distributed.all_sum
+        batch = add_advantages(batch, self.algorithm, self.config.algorithm, value, cost, total, bootstrap, tokens)
+        return AdvantageBatch(batch, kl, weight, value, inputs, bootstrap, tokens)
 
     def cost(self, kl: KLTerms) -> Tensor | None:
         """(R,) KL penalty of each completion if it is subtracted from the rewards, else None."""
@@ -199,7 +200,7 @@ class PairEstimator(AdvantageEstimator):
 
     def estimate(self, batch: Batch, kl: KLTerms) -> AdvantageBatch:
         """Fill a batch with the weights of its pairs; the KL penalty is a part of their loss."""
-        filled = self.filled(batch, kl)
+        filled = self.filled(batch, kl).batch
         estimated = AdvantageBatch(filled, replace(kl, reference={}), pairs=self._pairs(filled, kl.log_ratio))
         return self.in_sequence(estimated, torch.zeros(len(batch.steps), dtype=torch.float64))[0]
 
@@ -285,7 +286,8 @@ class MixerEstimator(AdvantageEstimator):
         Raises:
             NumericalError: the loss of the values is not finite.
         """
-        batch, a, cost = self.filled(batch, kl), self.config.algorithm, self.cost(kl)
+        estimated, a, cost = self.filled(batch, kl), self.config.algorithm, self.cost(kl)
+        batch = estimated.batch
         decisions = acts(batch, self.look_ahead, self.encoder)
         reward = batch.reward if cost is None else batch.reward - by_step(batch, cost).nan_to_num()
         self.replay.add(self.distributed.gather(transitions(batch, decisions, reward.mean(dim=1), a.discount)))
@@ -296,7 +298,7 @@ class MixerEstimator(AdvantageEstimator):
             assert a.normalize != "whiten"  # refused with a mixer
             advantage = self._credit(batch, decisions)
             advantage = normalize(advantage, advantage, batch.group, a.normalize, a.std, self.distributed.all_sum)
-        return AdvantageBatch(replace(batch, advantage=advantage), kl, self.row_weights(batch))
+        return replace(estimated, batch=replace(batch, advantage=advantage))
 
     def update(self, estimated: AdvantageBatch, step: int) -> dict[str, Any]:
         """Metrics of the last update of the values."""

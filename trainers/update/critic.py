@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.llm.scoring.packing import padded, token_batches
+from palaver.agents.llm.scoring.logprobs import token_batches
+from palaver.agents.llm.scoring.packing import padded
 from palaver.core import stable_seed
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.lambda_returns import ValueNorm, value_loss

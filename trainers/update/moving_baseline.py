@@ -12,7 +12,7 @@ the mean after the update gives decay times these, for R - (decay b + (1 - decay
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -73,7 +73,7 @@ class MovingBaseline(AdvantageEstimator):
         for index in reversed(range(len(episodes))):  # the first episode of a row is written last
             for row in episodes[index].rows:
                 value[row] = mine[index].get(batch.agents[int(batch.agent[row])], 0.0)
-        return AdvantageBatch(self.filled(batch, kl, value), kl, self.row_weights(batch), value, means=after)
+        return replace(self.filled(batch, kl, value), means=after)
 
     def update(self, estimated: AdvantageBatch, step: int) -> dict[str, Any]:
         """Move the means to those after the batch."""

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
-from palaver.agents.llm.scoring.packing import token_batches
+from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores, token_batches
 from palaver.core import CheckpointError, Sampling, stable_seed
 from palaver.trainers.config.run import OptimConfig, RunConfig
 from palaver.trainers.objectives.kl import penalty
@@ -192,8 +191,7 @@ class PolicyUpdater:
                 completions = [batch.completions[row] for row in micro_batch]
                 prompts, answers = [u.prompt_ids for u in completions], [u.token_ids for u in completions]
                 logp, _ = response_logprobs(model, prompts, answers, sampling or self.sampling)
-                for row, completion, values in zip(micro_batch, completions, logp, strict=True):
-                    logps[row] = values[: len(completion.token_ids)]
+                logps |= {row: v[: len(answer)] for row, v, answer in zip(micro_batch, logp, answers, strict=True)}
         return logps
 
     def reference_log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
@@ -280,12 +278,11 @@ class PolicyUpdater:
                     fault = error
                     break
         local_sums = sums.loss, sums.kl, sums.moved, sums.tokens, sums.entropy
-        faults, *shared = self.distributed.all_sum(float(fault is not None), *local_sums)
+        faults, loss, kl, moved, count, entropy = self.distributed.all_sum(float(fault is not None), *local_sums)
         if faults:
             raise fault or NumericalError(f"the loss of {self.policy.name!r} is not finite on another process", [])
         if work.also is not None:
             work.also(rows)
-        loss, kl, moved, count, entropy = shared
         return UpdateSums(loss, kl, moved, count, sums.drift, entropy)
 
     def _backward(self, model: Any, work: UpdateInput, rows: Sequence[int], weights: Sequence[float]) -> UpdateSums:
@@ -297,7 +294,7 @@ class PolicyUpdater:
             scores = response_scores(model, prompts, answers, self.sampling, entropy=a.entropy > 0)
         logp, mask = scores.logprobs, scores.mask
         old = padded_rows([torch.tensor(u.sample_logprobs, dtype=logp.dtype) for u in completions], logp)
-        advantage = batch.advantages(rows, logp.shape[1]).to(logp)
+        advantage = token_advantages(batch, rows, logp.shape[1]).to(logp)
         if work.extra:
             advantage = advantage + padded_rows([work.extra[row] for row in rows], logp)
         inputs = LossInputs(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)
@@ -354,7 +351,6 @@ class PolicyUpdater:
         count = max(1, min(rows, self.pass_tokens // (prompt_tokens + answer_tokens)))
         prompts = [[row % 2] * prompt_tokens for row in range(count)]
         answers = [[0] * answer_tokens] * count
-        end = next(iter(self.model.parameters()))
         with self.policy.active() as model:
             with self.distributed.autocast():
                 logp, _ = response_logprobs(model, prompts, answers, self.sampling)
@@ -363,8 +359,8 @@ class PolicyUpdater:
             with self.reference.active() as model, self.distributed.autocast():
                 response_logprobs(model, prompts, answers, self.sampling)
         self.optimizer.zero_grad(set_to_none=True)
-        if end.device.type == "cuda":
-            torch.cuda.synchronize(end.device)
+        if self.policy.device.type == "cuda":
+            torch.cuda.synchronize(self.policy.device)
 
 
 def _checkpoint_gradients(model: Any) -> None:
@@ -388,6 +384,12 @@ def micro_batches(batch: Batch, rows: Sequence[int], max_tokens: int) -> Iterato
     ordered = sorted(rows, key=lambda row: (-len(prompts[row]), prompts[row], row))
     lengths = [len(prompts[row]) + len(batch.completions[row].token_ids) for row in ordered]
     return token_batches(ordered, lengths, max_tokens)
+
+
+def token_advantages(batch: Batch, rows: Sequence[int], width: int) -> Tensor:
+    """(n, width) advantages of the tokens of n rows, equal within a row without token values."""
+    values = batch.advantage[:, None] if batch.token_advantage is None else batch.token_advantage
+    return values[list(rows), :width].expand(-1, width)
 
 
 def padded_rows(values: Sequence[Tensor], like: Tensor) -> Tensor:

@@ -58,8 +58,7 @@ class ValueEstimator(AdvantageEstimator):
         if tokens is not None and self.config.kl.place == "reward" and kl.tokens:
             tokens = replace(tokens, kl_cost=kl.coef[:, None] * padded_rows(kl.tokens, tokens.value))
         bootstrap = self._bootstrap(batch)
-        filled = self.filled(batch, kl, value, bootstrap, tokens)
-        return AdvantageBatch(filled, kl, self.row_weights(batch), value, inputs, bootstrap, tokens)
+        return self.filled(batch, kl, value, inputs, bootstrap, tokens)
 
     def inputs(self, batch: Batch) -> Sequence[Ids]:
         """(R) inputs of critics before the first tokens, or (J) those of a critic of joint steps.

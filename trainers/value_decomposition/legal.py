@@ -15,11 +15,11 @@ from typing import Any
 from rich.console import Console
 
 from palaver.agents.base.policy import Policy
-from palaver.core import ConfigError, Episode, stable_seed
+from palaver.core import ConfigError, Episode, only_scored, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.evaluation import only_scored, summarize
+from palaver.trainers.rollout.evaluation import summarize
 from palaver.trainers.rollout.metrics import describe
 from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.run import checkpoint

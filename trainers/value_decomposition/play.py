@@ -11,7 +11,7 @@ from palaver.agents.base.policy import Policy
 from palaver.core import Completion, Episode, Request, Sampling, stable_seed
 from palaver.envs.base.env import Step, TextEnv
 from palaver.trainers.rollout.branches import Branch, Joint, first_joint
-from palaver.trainers.rollout.episodes import EpisodeRunner, Queries, StepAll, complete, starts
+from palaver.trainers.rollout.episodes import EpisodeRunner, Queries, StepAll, complete, record, starts
 from palaver.trainers.value_decomposition.encoders import conversation_text
 from palaver.trainers.value_decomposition.players import TeamDecision, ValueTeam
 from palaver.trainers.value_decomposition.replay import DecisionFeatures, Transition
@@ -75,7 +75,7 @@ def play(
     names = dict.fromkeys(assignment.team.agents, "values") | {
         agent: p.name for agent, p in assignment.partners.items()
     }
-    return RolloutResult([branch.episode(names) for branch in ends], players.transitions)
+    return RolloutResult([record(branch, names) for branch in ends], players.transitions)
 
 
 class _Players:

@@ -6,9 +6,9 @@ They are used by trainers and reference models.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from palaver.agents.llm.scoring.split_head import SplitModel, split_head
 from palaver.agents.llm.scoring.truncation import truncated_scores
 from palaver.core import Message, PolicyError, Sampling
 
+T = TypeVar("T")
 FULL = Sampling()  # temperature 1, the whole vocabulary
 
 
@@ -37,6 +38,26 @@ class Scores:
     logprobs: Tensor
     mask: Tensor
     entropy: Tensor | None
+
+
+def token_batches(items: Sequence[T], lengths: Sequence[int], max_tokens: int) -> Iterator[list[T]]:
+    """Yield batches in order, of at most `max_tokens` padded tokens or one item.
+
+    Args:
+        items: what is batched.
+        lengths: tokens of each.
+        max_tokens: of a batch, padding included.
+    """
+    batch: list[T] = []
+    longest = 0
+    for item, length in zip(items, lengths, strict=True):
+        longest = max(longest, length)
+        if batch and longest * (len(batch) + 1) > max_tokens:
+            yield batch
+            batch, longest = [], length
+        batch.append(item)
+    if batch:
+        yield batch
 
 
 def response_logprobs(

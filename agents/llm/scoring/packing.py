@@ -8,15 +8,14 @@ sequences up to rounding. With G answers of T tokens to a prompt of P tokens it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-T = TypeVar("T")
 LONGEST = 2048  # tokens of one packed sequence: beyond, attention over siblings costs more than the prompt it saves
 WORTH = 0.9  # pack where the work falls below this share
 PROMPT, PADDING = 0, -1
@@ -127,17 +126,3 @@ def hidden_states(trunk: Any, layout: PackedBatch, device: torch.device) -> Tens
     mask = attention_mask(segment)
     hidden: Tensor = trunk(input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=False)[0]
     return hidden[row, column]
-
-
-def token_batches(items: Sequence[T], lengths: Sequence[int], max_tokens: int) -> Iterator[list[T]]:
-    """Yield batches of items of these lengths, in order, of at most `max_tokens` padded tokens (or one item)."""
-    batch: list[T] = []
-    longest = 0
-    for item, length in zip(items, lengths, strict=True):
-        longest = max(longest, length)
-        if batch and longest * (len(batch) + 1) > max_tokens:
-            yield batch
-            batch, longest = [], length
-        batch.append(item)
-    if batch:
-        yield batch

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from palaver.core import ConfigError
-from palaver.utils import bradley_terry as ratings
+from palaver.utils import ratings
 from palaver.utils.ratings import PairedResults, common_effect, rate
 from palaver.utils.stats.effects import effect, games_for, score_interval, wilson
 

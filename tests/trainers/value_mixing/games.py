@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from palaver.envs.matrix import games
-from palaver.envs.matrix.table import MatrixGame
+from palaver.envs.matrix.rules import MatrixGame
 from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.value_decomposition.factored import FactoredValues, Shape
 from palaver.trainers.value_decomposition.replay import (
