@@ -64,8 +64,10 @@ class WritingEnv(TextEnv):
         alone = actions.get(SOLO)
         texts = (actions[self.agent_names[0]], actions[self.agent_names[1]]) if alone is None else paragraphs(alone)
         facts = reward.facts(self.rubric, *texts)
-        scored = reward.score(self.rubric, facts)
         sentences = [text.sentences(answer) for answer in texts]
+        repeated, off_topic = text.repeated_share(sentences), text.off_topic_share(sentences, self.topic)
+        ill_formed = None if self.grammar is None else text.ill_formed_share(sentences, self.grammar)
+        scored = reward.score(self.rubric, facts)
         parts = scored.gated if self.rubric.gated else scored.ungated
         metrics = {
             **{f"words_{agent}": float(n) for agent, n in zip(self.agent_names, facts.words, strict=True)},
@@ -73,13 +75,13 @@ class WritingEnv(TextEnv):
             "unique_ratio": facts.unique or 0.0,
             "jaccard": facts.jaccard,
             "transition_kinds": float(len(facts.kinds)),
-            "repeated_sentence_share": text.repeated_share(sentences),
-            "off_topic_share": text.off_topic_share(sentences, self.topic),
+            "repeated_sentence_share": repeated,
+            "off_topic_share": off_topic,
             "gated_total": sum(scored.gated.values()),
             "ungated_total": sum(scored.ungated.values()),
         }
-        if self.grammar is not None:
-            metrics["ill_formed_share"] = text.ill_formed_share(sentences, self.grammar)
+        if ill_formed is not None:
+            metrics["ill_formed_share"] = ill_formed
         if alone is not None:
             metrics["marker"] = float(SPLIT in alone)
         return StepResult(dict.fromkeys(self.agents, parts), terminated=True, metrics=metrics)

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 
 from palaver.core import Conversation
-from palaver.envs.writing.lexicon import stop_list
-from palaver.envs.writing.text import SPLIT, words
+from palaver.envs.writing.text import SPLIT, stop_list, words
 
 _HEADING = re.compile(r"^[\w;]+:", re.MULTILINE)
 OPENERS = (

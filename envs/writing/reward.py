@@ -24,9 +24,7 @@ from typing import Any, Literal, get_args
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import choice, truth
 from palaver.envs.writing import text as count
-from palaver.envs.writing.lexicon import Lexicon, LexiconSource, Match, StopwordSource
-from palaver.envs.writing.lexicon import lexicon as read_lexicon
-from palaver.envs.writing.lexicon import stopwords as read_stopwords
+from palaver.envs.writing.text import Lexicon, LexiconSource, Match, StopwordSource
 
 Where = Literal["both", "second"]
 Range = tuple[float, float]
@@ -78,8 +76,8 @@ class WritingRewardConfig:
     ignored: frozenset[str] = field(init=False)
 
     def __post_init__(self, lexicon: LexiconSource, stopwords: StopwordSource) -> None:
-        object.__setattr__(self, "kinds", read_lexicon(lexicon))
-        object.__setattr__(self, "ignored", read_stopwords(stopwords))
+        object.__setattr__(self, "kinds", count.lexicon(lexicon))
+        object.__setattr__(self, "ignored", count.stopwords(stopwords))
         length = _pair("length", self.length)
         if any(n != int(n) if math.isfinite(n) else True for n in length):
             raise ConfigError(f"length must be two whole numbers, got {self.length!r}")

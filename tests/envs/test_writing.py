@@ -14,8 +14,7 @@ import palaver
 from palaver.core import ConfigError, Message
 from palaver.envs.writing import text
 from palaver.envs.writing.arxiv import corpus as arxiv_prompts
-from palaver.envs.writing.lexicon import Lexicon, lexicon, stop_list, stopwords, transitions
-from palaver.envs.writing.text import SPLIT, paragraphs
+from palaver.envs.writing.text import SPLIT, Lexicon, lexicon, paragraphs, stop_list, stopwords, transitions
 from palaver.envs.writing.tldr import corpus as tldr_prompts
 from palaver.registry import resolve
 

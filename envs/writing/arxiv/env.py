@@ -88,8 +88,8 @@ from palaver.envs.base.env import MAX_LENGTH, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.writing.arxiv import corpus
 from palaver.envs.writing.env import Grammar, WritingEnv, read_grammar
-from palaver.envs.writing.lexicon import LexiconSource, Match, StopwordSource
 from palaver.envs.writing.reward import WEIGHTS, Range, Where, WritingRewardConfig
+from palaver.envs.writing.text import LexiconSource, Match, StopwordSource
 
 
 class ArxivEnv(WritingEnv):

@@ -86,8 +86,8 @@ from typing import Any, ClassVar
 from palaver.envs.base.env import MAX_LENGTH, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.writing.env import Grammar, WritingEnv, read_grammar
-from palaver.envs.writing.lexicon import LexiconSource, Match, StopwordSource
 from palaver.envs.writing.reward import WEIGHTS, Range, Where, WritingRewardConfig
+from palaver.envs.writing.text import LexiconSource, Match, StopwordSource
 from palaver.envs.writing.tldr import corpus
 
 
