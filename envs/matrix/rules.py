@@ -1,4 +1,4 @@
-"""A matrix game as tables, and its rules. Pure: texts and positions in, actions and positions out."""
+"""A matrix game as tables, and its rules: texts and positions in, actions and positions out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elo ratings of players with bootstrap intervals: Bradley-Terry strengths in the units of Elo. Pure functions.
+"""Elo ratings of players with bootstrap intervals, from Bradley-Terry strengths.
 
 Axes: P players, K unordered pairs of them that have met, M matches, B bootstrap samples or repeats of the same
 computation on other counts.

@@ -93,12 +93,21 @@ def test_a_round_ends_after_its_steps():
 def test_pay_and_forfeit():
     solution = solve(games.built_in("two-step"))
     both, one = (False, False), (True, False)
-    assert reward.score(solution, Position(2, 1), (1, 1), None, both) == [{"payoff": 8.0, "illegal": 0.0}] * 2
-    assert reward.score(solution, Position(1, 1), None, None, one) == [{"payoff": 0.0, "illegal": 7.0}] * 2
-    assert reward.score(solution, Position(1, 1), None, -2.0, one) == [{"payoff": 0.0, "illegal": -2.0}] * 2
+    assert (
+        reward.score(solution.game, solution.worst, Position(2, 1), (1, 1), None, both)
+        == [{"payoff": 8.0, "illegal": 0.0}] * 2
+    )
+    assert (
+        reward.score(solution.game, solution.worst, Position(1, 1), None, None, one)
+        == [{"payoff": 0.0, "illegal": 7.0}] * 2
+    )
+    assert (
+        reward.score(solution.game, solution.worst, Position(1, 1), None, -2.0, one)
+        == [{"payoff": 0.0, "illegal": -2.0}] * 2
+    )
     dilemma = solve(games.built_in("prisoners-dilemma"))
     for forfeit, paid in ((None, 0.0), (-1.0, -1.0)):  # a cooperation was drawn, the other defected
-        assert reward.score(dilemma, Position(0, 1), (0, 1), forfeit, one) == [
+        assert reward.score(dilemma.game, dilemma.worst, Position(0, 1), (0, 1), forfeit, one) == [
             {"payoff": 0.0, "illegal": paid},
             {"payoff": 5.0, "illegal": 0.0},
         ]
@@ -107,11 +116,11 @@ def test_pay_and_forfeit():
 def test_regrets_add_up_to_what_was_missed():
     solution = solve(games.built_in("two-step"))
     start = Position(0, 2)
-    assert reward.regret(solution, start, (1, 0), 0.0) == 0  # the way to 8
-    assert reward.regret(solution, start, (0, 0), 0.0) == 1  # the way to 7
-    assert reward.regret(solution, Position(2, 1), (0, 1), 1.0) == 7
-    assert reward.regret(solution, Position(1, 1), (0, 1), 7.0) == 0
-    assert reward.regret(solution, start, None, 0.0) == 8
+    assert reward.regret(solution.game, solution.best, start, (1, 0), 0.0) == 0  # the way to 8
+    assert reward.regret(solution.game, solution.best, start, (0, 0), 0.0) == 1  # the way to 7
+    assert reward.regret(solution.game, solution.best, Position(2, 1), (0, 1), 1.0) == 7
+    assert reward.regret(solution.game, solution.best, Position(1, 1), (0, 1), 7.0) == 0
+    assert reward.regret(solution.game, solution.best, start, None, 0.0) == 8
 
 
 @pytest.mark.parametrize(

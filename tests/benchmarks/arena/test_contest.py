@@ -22,7 +22,7 @@ from palaver.trainers.matches import players
 from palaver.trainers.matches import workers as pool
 from palaver.trainers.matches.config import GameSpec, TournamentConfig, read_players
 from palaver.trainers.matches.play import play
-from palaver.trainers.matches.results import GAMES, SETTINGS, GameResult, PlayerStats, prepare, read_games
+from palaver.trainers.matches.results import GAMES, SETTINGS, GameResult, PlayerStats, describe, prepare, read_games
 from palaver.trainers.matches.standings import standings
 from palaver.utils.stats.intervals import welch
 
@@ -168,10 +168,10 @@ def test_an_arena_can_grow(tmp_path):
 def test_games_of_other_settings_are_refused(tmp_path, changes, said):
     tournament(setting("legal,first", battles=2), tmp_path)
     with pytest.raises(ConfigError, match=said) as refused:
-        prepare(setting(**{"players": "legal,first", "battles": 2, **changes}), tmp_path, resume=True)
+        prepare(describe(setting(**{"players": "legal,first", "battles": 2, **changes})), tmp_path, resume=True)
     assert "\n" not in str(refused.value)
     with pytest.raises(ConfigError, match="already holds an arena; go on with --resume"):
-        prepare(setting("legal,first"), tmp_path, resume=False)
+        prepare(describe(setting("legal,first")), tmp_path, resume=False)
 
 
 def test_files_of_something_else_are_refused(tmp_path):
@@ -182,7 +182,7 @@ def test_files_of_something_else_are_refused(tmp_path):
     tournament(setting("legal,first", battles=2), tmp_path / "b")
     (tmp_path / "b" / SETTINGS).write_text("[]", encoding="utf-8")
     with pytest.raises(CheckpointError, match="holds no settings of an arena"):
-        prepare(setting("legal,first"), tmp_path / "b", resume=True)
+        prepare(describe(setting("legal,first")), tmp_path / "b", resume=True)
 
 
 @pytest.mark.parametrize(
