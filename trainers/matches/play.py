@@ -240,7 +240,8 @@ class _Games:
         actions: dict[str, dict[str, list[Completion]]] = {branch.root: {} for branch in live}
         for branch in live:
             running = self.running[branch.root]
-            for agent in (agent for agent in branch.env.agents if branch.infos[agent].get("can_act", True)):
+            acting = [agent for agent in branch.env.agents if branch.infos[agent].get("can_act", True)]
+            for agent in acting:
                 running.players[agent].decisions += 1
                 batches[id(running.players[agent].engine)].append(_Query(running, branch, agent))
         for batch in batches.values():
