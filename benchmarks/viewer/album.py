@@ -8,6 +8,7 @@ agents are indices in the episode.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from math import isfinite
@@ -170,13 +171,8 @@ def figure(value: float) -> float | str:
 
 def _agents(episode: Episode) -> list[str]:
     """All agents, in the order of the first turn's rewards."""
-    every = (
-        name
-        for turn in episode.turns
-        for by_agent in (turn.rewards, turn.observations, turn.completions)
-        for name in by_agent
-    )
-    return list(dict.fromkeys(every))
+    named = ((*turn.rewards, *turn.observations, *turn.completions) for turn in episode.turns)
+    return list(dict.fromkeys(itertools.chain.from_iterable(named)))
 
 
 def _parts(turn: Turn, known: Mapping[str, int]) -> list[Pair]:

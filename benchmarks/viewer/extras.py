@@ -48,7 +48,6 @@ def add_pictures(album: Album, stage: Stage, max_frames: int) -> list[str]:
     Frames of the last and the first step have priority.
     """
     cameras: dict[tuple[str, str], FrameRenderer] = {}
-    notes: list[str] = []
     for index in _by_turns(album):
         if max_frames <= 0 or sum(len(camera.notes) for camera in cameras.values()) >= FAILED:
             break
@@ -61,9 +60,7 @@ def add_pictures(album: Album, stage: Stage, max_frames: int) -> list[str]:
         max_frames = cameras[key].left
         for turn, address in film.frames if film else ():
             entry["turns"][turn - 1]["picture"] = address
-    for camera in cameras.values():
-        notes += camera.notes
-    return _few(notes)
+    return _few(note for camera in cameras.values() for note in camera.notes)
 
 
 def add_verdicts(album: Album, stage: Stage) -> list[str]:
@@ -140,10 +137,11 @@ def verdicts(env: TextEnv, episode: Episode) -> list[dict[str, Any]]:
         raise PalaverError(f"the environment has no task {episode.task!r} any more")
     programs = []
     for turn in episode.turns:
-        texts = {agent: as_heard(completion.text, env.max_length)[0] for agent, completion in turn.completions.items()}
-        readings = {agent: answers.read(text) for agent, text in texts.items()}
-        silent = answers.read("")
-        aux, main = (readings.get(role) or readings.get(SOLO, silent) for role in (AUX, MAIN))
+        readings = {
+            agent: answers.read(as_heard(completion.text, env.max_length)[0])
+            for agent, completion in turn.completions.items()
+        }
+        aux, main = (readings.get(role) or readings.get(SOLO, answers.read("")) for role in (AUX, MAIN))
         program = join(problem.preamble, aux, main, problem.entry_point)
         entry: dict[str, Any] = {"source": clean(program.source), "verdict": "not run", "tests": []}
         if program.main is not None and not program.fault:
