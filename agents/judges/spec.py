@@ -66,8 +66,7 @@ class Criterion(BaseModel):
         >>> Criterion(name="c", text="t", choices=("bad", "fair", "good")).value(" Fair ")
         0.5
         """
-        known = [as_choice(option) for option in self.choices]
-        wanted = as_choice(choice)
+        known, wanted = [as_choice(option) for option in self.choices], as_choice(choice)
         return known.index(wanted) / (len(known) - 1) if wanted in known else None
 
 
@@ -117,19 +116,7 @@ def read_rubric(path: Path) -> JudgeRubric:
     Raises:
         ConfigError: it cannot be read, or does not fit.
     """
-    return checked_rubric(read_data(path, "the rubric"), repr(str(path)))
-
-
-def checked_rubric(data: object, where: str) -> JudgeRubric:
-    """A rubric from plain data.
-
-    Raises:
-        ConfigError: it does not fit.
-    """
-    try:
-        return JudgeRubric.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(f"the rubric in {where} does not fit: {first_fault(error)}") from error
+    return _validated(JudgeRubric, read_data(path, "the rubric"), f"the rubric in {str(path)!r}")
 
 
 def read_data(path: Path, what: str) -> Any:
@@ -217,9 +204,7 @@ def read_spec(text: str) -> JudgeSpec | EnsembleSpec:
     if not isinstance(data["members"], list):
         raise ConfigError(f"'members' in {where} must be a list of judges")
     members = [_judge(member, path.parent, where) for member in data["members"]]
-    holdout = data.get("holdout")
-    if holdout is not None:
-        holdout = _judge(holdout, path.parent, where)
+    holdout = None if data.get("holdout") is None else _judge(data["holdout"], path.parent, where)
     return _validated(EnsembleSpec, {**data, "members": members, "holdout": holdout}, where)
 
 
@@ -248,12 +233,12 @@ def _judge(data: object, folder: Path, where: str) -> JudgeSpec:
     if isinstance(rubric, str):
         data = {**data, "rubric": read_rubric(folder / Path(rubric).expanduser())}
     elif rubric is not None:
-        data = {**data, "rubric": checked_rubric(rubric, where)}
+        data = {**data, "rubric": _validated(JudgeRubric, rubric, f"the rubric in {where}")}
     return _validated(JudgeSpec, data, where)
 
 
-def _validated(kind: type[S], data: dict[str, Any], where: str) -> S:
-    for name in data:
+def _validated(kind: type[S], data: object, where: str) -> S:
+    for name in data if isinstance(data, dict) else ():
         if name not in kind.model_fields:
             raise ConfigError(f"{where} has an unknown key {name!r}.{did_you_mean(str(name), kind.model_fields)}")
     try:

@@ -299,8 +299,7 @@ class ScriptedJudgeChat:
 
     def _one(self, question: Question) -> Answer:
         text = "\n".join(message.content for message in question.conversation)
-        case = self._judge_input(text, question.seed)
-        choice = self._brain(case, self._key)
+        choice = self._brain(self._judge_input(text, question.seed), self._key)
         read = Cost(prompt_tokens=len(text) // CHARACTERS, calls=1)
         if choice == "refusal":
             return Answer("", cost=read, failure=f"refusal: {REFUSAL}")

@@ -207,8 +207,10 @@ def remarked(row: VerifiedRow) -> str:
 
 
 def _every(rows: Sequence[VerifiedRow], folder: Path) -> str:
-    head = ["", "team", "score", "illegal", "return", "share of most", "episodes", "tokens", "time", "dollars", "seed"]
-    head += ["commit", "config"]
+    head = (
+        *("", "team", "score", "illegal", "return", "share of most", "episodes", "tokens", "time", "dollars", "seed"),
+        *("commit", "config"),
+    )
     rules = ["---"] * 3 + ["---:"] * 8 + ["---"] * 2
     lines = []
     for verified in rows:

@@ -184,8 +184,7 @@ class DenseDecoder:
         self._add_times(x, F.silu(gate).mul_(up), layer, "down")
 
     def _times(self, x: Tensor, layer: FoldedLayer, product: Product) -> Tensor:
-        weight: Tensor = getattr(layer, product)
-        return torch.mm(x, weight)
+        return torch.mm(x, getattr(layer, product))
 
     def _add_times(self, total: Tensor, x: Tensor, layer: FoldedLayer, product: Product) -> None:
         total.addmm_(x, getattr(layer, product))

@@ -140,10 +140,6 @@ class LLMPolicy:
             PolicyError: see `act`.
         """
         ids = tuple(self.render(request.conversation))
-        self._check(ids, request)
-        return ids
-
-    def _check(self, ids: Sequence[int], request: Request) -> None:
         length, max_length = len(ids), self.options.max_prompt_tokens
         config = self.model.config.get_text_config()
         if max(ids) >= config.vocab_size:
@@ -158,6 +154,7 @@ class LLMPolicy:
                 f"the prompt of {request.agent!r} has {length} tokens; with max_tokens={request.sampling.max_tokens} "
                 f"it does not fit the context of {context} tokens of {self.name!r}"
             )
+        return ids
 
     def completion(self, prompt: tuple[int, ...], sampling: Sampling, sample: GenerationResult) -> Completion:
         """Make a completion of sampled tokens."""

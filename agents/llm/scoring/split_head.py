@@ -107,19 +107,16 @@ def _packs(trunk: nn.Module, ids: list[int]) -> bool:
     device = next(trunk.parameters()).device
     prompts, answers = [ids[:3], ids[:3]], [ids[3:6], ids[4:8]]
     layout = pack([[0, 1]], prompts, answers)
-    segment = torch.from_numpy(layout.segment).to(device)
-    together = trunk(
-        input_ids=torch.from_numpy(layout.ids).to(device),
-        position_ids=torch.from_numpy(layout.positions).to(device),
-        attention_mask=attention_mask(segment),
-        use_cache=False,
-    )[0][0]
+    packed, positions, segment = (
+        torch.from_numpy(array).to(device) for array in (layout.ids, layout.positions, layout.segment)
+    )
+    mask = attention_mask(segment)
+    together = trunk(input_ids=packed, position_ids=positions, attention_mask=mask, use_cache=False)[0][0]
     alone = [
         trunk(input_ids=torch.tensor([p + a], device=device), use_cache=False)[0][0]
         for p, a in zip(prompts, answers, strict=True)
     ]
-    expected = torch.cat([alone[0], alone[1][3:]])
-    return close(together, expected)
+    return close(together, torch.cat([alone[0], alone[1][3:]]))
 
 
 def close(actual: Tensor, expected: Tensor) -> bool:
