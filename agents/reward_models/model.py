@@ -51,8 +51,7 @@ class RewardModel:
     @property
     def device(self) -> torch.device:
         """Device of the model."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        return torch.device(next(self.model.parameters()).device)
 
     def read(self, case: ScoringRequest) -> Ids:
         """The tokens of a joint action.

@@ -49,9 +49,8 @@ def examine(
         fresh: held-out demonstrations; their answers set the normal range.
     """
     policy = LLMPolicy(model, tokenizer, name="tiny")
-    sampling = Sampling(max_tokens=MAX_TOKENS)
     requests = [
-        Request("tiny", conversation, (stable_seed("tiny gate", index),), sampling)
+        Request("tiny", conversation, (stable_seed("tiny gate", index),), Sampling(max_tokens=MAX_TOKENS))
         for index, (conversation, _) in enumerate(fresh)
     ]
     answers = [completions[0].text for completions in policy.act(requests)]

@@ -198,12 +198,11 @@ def train(
 
 
 def _optimizers(model: nn.Module, recipe: Recipe) -> list[tuple[torch.optim.Optimizer, float]]:
-    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
-    taken = {id(p) for p in matrices}
-    remaining_params = [p for p in model.parameters() if id(p) not in taken]
+    matrices = {name: p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name}
+    others = [p for name, p in model.named_parameters() if name not in matrices]
     return [
-        (Muon(matrices, recipe.muon_lr), recipe.muon_lr),
-        (torch.optim.AdamW(remaining_params, lr=recipe.adam_lr, betas=(0.9, 0.95), weight_decay=0.0), recipe.adam_lr),
+        (Muon(matrices.values(), recipe.muon_lr), recipe.muon_lr),
+        (torch.optim.AdamW(others, lr=recipe.adam_lr, betas=(0.9, 0.95), weight_decay=0.0), recipe.adam_lr),
     ]
 
 

@@ -23,7 +23,6 @@ from palaver.envs.pokemon.showdown.server import Server
 
 ANYONE = "anyone"
 PREFIX = "poke-env:"
-MISSING = "battles on a server need poke-env; run: pip install 'palaver[poke-env]'"
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def required() -> None:
         ConfigError: it is not installed; the message has the remedy.
     """
     if not util.find_spec("poke_env"):
-        raise ConfigError(MISSING)
+        raise ConfigError("battles on a server need poke-env; run: pip install 'palaver[poke-env]'")
 
 
 def run(

@@ -21,7 +21,6 @@ from palaver.text import clean, one_line
 
 MOST_CHARACTERS = 24_000_000  # of a page's texts and numbers; a browser opens that in about a second
 NAME, REASON, LEGAL = 60, 2_000, 80  # characters of a name and of a reason; legal actions of an agent
-Pair = list[Any]
 
 
 class Album:
@@ -175,7 +174,7 @@ def _agents(episode: Episode) -> list[str]:
     return list(dict.fromkeys(itertools.chain.from_iterable(named)))
 
 
-def _parts(turn: Turn, known: Mapping[str, int]) -> list[Pair]:
+def _parts(turn: Turn, known: Mapping[str, int]) -> list[list[Any]]:
     """Reward components by agent; one entry, under -1, if all agents have the same."""
     components = [[known[agent], _pairs(parts)] for agent, parts in turn.components.items() if agent in known and parts]
     if (
@@ -187,7 +186,7 @@ def _parts(turn: Turn, known: Mapping[str, int]) -> list[Pair]:
     return components
 
 
-def _pairs(numbers: Mapping[str, float]) -> list[Pair]:
+def _pairs(numbers: Mapping[str, float]) -> list[list[Any]]:
     return [[one_line(name, NAME), figure(value)] for name, value in numbers.items()]
 
 

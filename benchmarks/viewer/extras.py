@@ -48,10 +48,9 @@ def add_pictures(album: Album, stage: Stage, max_frames: int) -> list[str]:
     Frames of the last and the first step have priority.
     """
     cameras: dict[tuple[str, str], FrameRenderer] = {}
-    for index in _by_turns(album):
+    for entry, episode in _by_turns(album):
         if max_frames <= 0 or sum(len(camera.notes) for camera in cameras.values()) >= FAILED:
             break
-        entry, episode = album.episodes[index], album.records[index]
         key = (entry["kind"], episode.env)
         if key not in cameras:
             cameras[key] = _camera(stage, *key)
@@ -67,8 +66,7 @@ def add_verdicts(album: Album, stage: Stage) -> list[str]:
     """Rerun the programs of the first episodes of every step; return reasons for those not run."""
     notes: list[str] = []
     left, failed = MOST_PROGRAMS, 0
-    for index in _by_turns(album):
-        entry, episode = album.episodes[index], album.records[index]
+    for entry, episode in _by_turns(album):
         if left < len(episode.turns):
             notes.append(f"tests were run for {MOST_PROGRAMS} programs, not for the others")
             break
@@ -86,20 +84,19 @@ def add_verdicts(album: Album, stage: Stage) -> list[str]:
     return _few(notes)
 
 
-def _by_turns(album: Album) -> list[int]:
-    """Order of episodes: evaluations, then training.
+def _by_turns(album: Album) -> list[tuple[dict[str, Any], Episode]]:
+    """Entries of the page and their episodes: evaluations, then training.
 
     In either, the last step comes before the first and both before the others, which are ordered line by line.
     """
     steps = sorted({episode["step"] or 0 for episode in album.episodes})
     rank = {step: order for order, step in enumerate([steps[-1], steps[0], *steps[1:-1]] if steps else [])}
 
-    def key(index: int) -> tuple[bool, bool, int, int]:
-        episode = album.episodes[index]
-        order = rank[episode["step"] or 0]
-        return episode["kind"] == "train", order > 1, episode["line"], order
+    def key(pair: tuple[dict[str, Any], Episode]) -> tuple[bool, bool, int, int]:
+        entry, order = pair[0], rank[pair[0]["step"] or 0]
+        return entry["kind"] == "train", order > 1, entry["line"], order
 
-    return sorted(range(len(album.episodes)), key=key)
+    return sorted(zip(album.episodes, album.records, strict=True), key=key)
 
 
 def _camera(stage: Stage, kind: str, name: str) -> FrameRenderer:

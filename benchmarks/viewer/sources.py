@@ -21,7 +21,6 @@ LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and nev
 _NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")
 
 Kind = Literal["eval", "train", ""]
-Unread = Callable[[], Episode | None]
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class ViewerSource:
         """Prefix of the ids of its episodes."""
         return f"{self.kind}-{self.step}-" if self.kind else "e"
 
-    def unread(self) -> Iterator[Unread]:
+    def unread(self) -> Iterator[Callable[[], Episode | None]]:
         """Yield a reader for each episode in order; a reader returns None for an unreadable one.
 
         Raises:

@@ -105,8 +105,7 @@ class DenseDecoder:
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        device: torch.device = self.model.lm_head.weight.device
-        return device
+        return torch.device(self.model.lm_head.weight.device)
 
     @torch.no_grad()
     def refresh(self) -> None:

@@ -25,8 +25,7 @@ class InferenceCopy:
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        device: torch.device = next(self.master.parameters()).device
-        return device
+        return torch.device(next(self.master.parameters()).device)
 
     @cached_property
     def model(self) -> Any:

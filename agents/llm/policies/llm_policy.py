@@ -61,8 +61,7 @@ class LLMPolicy:
     @property
     def device(self) -> torch.device:
         """Device of the model."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        return torch.device(next(self.model.parameters()).device)
 
     @property
     def shared_engine(self) -> object:
