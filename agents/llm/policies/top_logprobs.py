@@ -57,7 +57,7 @@ def top_logprobs(
 
 
 def _by_text(likely: Iterable[tuple[float, int]], spell: Callable[[int], str]) -> dict[str, float]:
-    """Text -> log-probability, likeliest first; of tokens spelt alike, the sum of their probabilities."""
+    """Text -> log-probability, likeliest first; tokens spelt alike count as one."""
     by_text: dict[str, float] = {}
     for logprob, token in likely:
         text = spell(token)
@@ -68,7 +68,7 @@ def _by_text(likely: Iterable[tuple[float, int]], spell: Callable[[int], str]) -
 def _top(
     model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], k: int
 ) -> Iterator[Iterable[tuple[float, int]]]:
-    """Yield the k largest log-probabilities, descending, with their ids, before each answer token."""
+    """Yield the k largest log-probabilities, descending, and ids before each answer token."""
     if any(answers):
         logits, _ = full_logits(model, prompts, answers)
         top = logits.log_softmax(1).topk(min(k, logits.shape[1]), 1)

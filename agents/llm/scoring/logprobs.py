@@ -147,9 +147,9 @@ def _padded(
 def full_logits(
     model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
 ) -> tuple[Tensor, Tensor]:
-    """Logits (n, V) before all answer tokens, in order, and the tokens (n,); of one token or more.
+    """Logits (n, V) before all answer tokens, in order, and the tokens (n,).
 
-    Right-padded: causal attention never looks at padding on the right, so no mask is needed.
+    n is 1 or more. Right-padded: causal attention never looks at padding on the right, so no mask is needed.
     """
     device = next(model.parameters()).device
     ids, row, position = (torch.from_numpy(array).to(device) for array in _layout(prompts, answers))
