@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -122,8 +121,17 @@ def make_policy(
     if policy.kind == "scripted":
         return _scripted(policy.source, scripted)
     if policy.kind == "openai":
-        return _remote(name)
-    return _model(model_source(name, demonstrations, options.from_scratch), options, name)
+        _need("openai:", ("openai", "tenacity"), "judge")
+        from palaver.agents.remote.chat import RemoteChat, RemotePolicy
+
+        return RemotePolicy(RemoteChat.named(name), name)
+    source = model_source(name, demonstrations, options.from_scratch)
+    _need(name, _TORCH, "train")
+    from palaver.agents.llm.policies.llm_policy import LLMPolicy
+
+    model = LLMPolicy.load(source, options)
+    model.name = name
+    return model
 
 
 def model_source(name: str, demonstrations: str = "", from_scratch: bool = False) -> str:
@@ -140,9 +148,16 @@ def model_source(name: str, demonstrations: str = "", from_scratch: bool = False
         PolicyError: there is no tiny model for these demonstrations, or the name is empty.
     """
     policy = parse_policy(name)
-    if policy.kind == "tiny":
-        return str(_tiny(demonstrations, from_scratch))
-    return policy.source if policy.kind == "hf" else name.strip()
+    if policy.kind != "tiny":
+        return policy.source if policy.kind == "hf" else name.strip()
+    if not demonstrations:
+        raise PolicyError(
+            "the tiny model has learned no texts for this environment; name a model as hf:NAME or hf:FOLDER"
+        )
+    _need("tiny", _TORCH, "train")
+    from palaver.agents.tiny import build
+
+    return str(build.ensure(demonstrations, from_scratch=from_scratch))
 
 
 def _scripted(name: str, known: Mapping[str, str]) -> Policy:
@@ -154,33 +169,6 @@ def _scripted(name: str, known: Mapping[str, str]) -> Policy:
     if not callable(function):
         raise PolicyError(f"the scripted policy {path!r} is not a function of (conversation, seed)")
     return ScriptedPolicy(function, f"scripted:{name}")
-
-
-def _tiny(demonstrations: str, from_scratch: bool) -> Path:
-    if not demonstrations:
-        raise PolicyError(
-            "the tiny model has learned no texts for this environment; name a model as hf:NAME or hf:FOLDER"
-        )
-    _need("tiny", _TORCH, "train")
-    from palaver.agents.tiny import build
-
-    return build.ensure(demonstrations, from_scratch=from_scratch)
-
-
-def _model(source: str, options: ModelOptions, name: str) -> Policy:
-    _need(name, _TORCH, "train")
-    from palaver.agents.llm.policies.llm_policy import LLMPolicy
-
-    policy = LLMPolicy.load(source, options)
-    policy.name = name
-    return policy
-
-
-def _remote(name: str) -> Policy:
-    _need("openai:", ("openai", "tenacity"), "judge")
-    from palaver.agents.remote.chat import RemoteChat, RemotePolicy
-
-    return RemotePolicy(RemoteChat.named(name), name)
 
 
 def _need(name: str, libraries: Sequence[str], extra: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 
@@ -86,12 +87,8 @@ class HumanPolicy:
         return [[Completion(self._read_answer(request)) for _ in request.seeds] for request in requests]
 
     def _read_answer(self, request: Request) -> str:
-        texts: list[str] = []
-        for message in reversed(request.conversation):
-            if message.role == "assistant":
-                break
-            texts.append(message.content)
-        body = Text(clean("\n\n".join(reversed(texts))))
+        new = itertools.takewhile(lambda message: message.role != "assistant", reversed(request.conversation))
+        body = Text(clean("\n\n".join(reversed([message.content for message in new]))))
         self.console.print(Panel(body, title=Text(request.agent), title_align="left"))
         try:
             return self.console.input("your answer> ", markup=False)

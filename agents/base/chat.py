@@ -64,4 +64,3 @@ class Chat(Protocol):
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
         """Return one answer per question, in order; a failed one holds its `failure`."""
-        ...

@@ -22,7 +22,6 @@ class Policy(Protocol):
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """One list per request, one completion per seed."""
-        ...
 
 
 def act_batched(queries: Sequence[tuple[Policy, Request]]) -> list[list[Completion]]:

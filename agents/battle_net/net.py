@@ -61,13 +61,6 @@ class AttentionBlock(nn.Module):
             nn.Linear(size.width, 4 * size.width), nn.GELU(approximate="tanh"), nn.Linear(4 * size.width, size.width)
         )
 
-    @torch.no_grad()
-    def quieten(self, layers: int) -> None:
-        """Begin small, that L blocks together add about as much as came in (GPT-2's 1 / sqrt(2 L))."""
-        for last in (self.found, self.think[-1]):
-            assert isinstance(last, nn.Linear)
-            last.weight.div_((2 * layers) ** 0.5)
-
     def parts(self, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, S, H, D), keys and values (B, S, E) of turns x (B, S, E)."""
         query, key, value = self.look(self.before_look(x)).chunk(3, -1)
@@ -239,7 +232,9 @@ class BattleNet(nn.Module):
             last.weight.mul_(0.3)
         for block in self.memory.blocks:
             assert isinstance(block, AttentionBlock)
-            block.quieten(self.size.layers)
+            for last in (block.found, block.think[-1]):  # together they add about what came in (GPT-2's 1 / sqrt(2 L))
+                assert isinstance(last, nn.Linear)
+                last.weight.div_((2 * self.size.layers) ** 0.5)
 
     def _turn(self, words: Tensor, numbers: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
         """Turns (..., E) and the keys (..., 14, 2M) of their slots."""
@@ -249,10 +244,10 @@ class BattleNet(nn.Module):
         cards = known[..., HEADING:WORDS, :].reshape(*lead, MONS, ABOUT + MOVES, -1)
         about = numbers[..., self._buffer("mons")].view(*lead, MONS, -1)
         left = numbers[..., self._buffer("left")].view(*lead, MONS, MOVES, 1)
-        moves = _bend(self.move(torch.cat((cards[..., ABOUT:, :], left), -1)))  # (..., 12, 4, M)
+        moves = F.relu(self.move(torch.cat((cards[..., ABOUT:, :], left), -1)))  # (..., 12, 4, M)
         features = self.about(torch.cat((cards[..., :ABOUT, :].flatten(-2), about), -1)) + self.moves(moves.sum(-2))
-        mons = _bend(features + self.places(self._buffer("places")))
-        mons = mons + _bend(self.mon(mons))  # (..., 12, M)
+        mons = F.relu(features + self.places(self._buffer("places")))
+        mons = mons + F.relu(self.mon(mons))  # (..., 12, M)
         attacks = numbers[..., self._buffer("attacks")]
         own_mons, opposing_mons = mons[..., :TEAM, :], mons[..., TEAM:, :]
         parts = (
@@ -270,13 +265,8 @@ class BattleNet(nn.Module):
         return turn, keys + self.against(opposing_mons[..., :1, :])
 
     def _answer(self, turn: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        query = self.ask(turn)[..., None, :]
-        return self.score(_bend(keys + query))[..., 0], self.value(turn)
+        return self.score(F.relu(keys + self.ask(turn)[..., None, :]))[..., 0], self.value(turn)
 
     def _buffer(self, name: str) -> Tensor:
         buffer: Tensor = getattr(self, f"_{name}")
         return buffer
-
-
-def _bend(x: Tensor) -> Tensor:
-    return F.relu(x)

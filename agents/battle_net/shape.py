@@ -127,5 +127,4 @@ class Vocabulary:
 
     def ids(self, words: Sequence[str]) -> list[int]:
         """An id for each word."""
-        known = self.places
-        return [known.get(word, 0) for word in words]
+        return [self.places.get(word, 0) for word in words]

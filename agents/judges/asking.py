@@ -68,9 +68,9 @@ class AnswerCache:
         with self._open() as database:
             for start in range(0, len(keys), _AT_ONCE):
                 batch = keys[start : start + _AT_ONCE]
-                marks = ",".join("?" * len(batch))
-                query = f"SELECT key, answer FROM answers WHERE key IN ({marks})"
-                answers.update({key: _answer(json.loads(text)) for key, text in database.execute(query, batch)})
+                query = f"SELECT key, answer FROM answers WHERE key IN ({','.join('?' * len(batch))})"
+                rows = ((key, json.loads(record)) for key, record in database.execute(query, batch))
+                answers.update({key: Answer(text, finish, tuple(top)) for key, (text, finish, top) in rows})
         return answers
 
     def put(self, answers: Mapping[str, Answer]) -> None:
@@ -95,11 +95,6 @@ class AnswerCache:
             raise ScoringError(
                 f"the cache of verdicts {str(self.path)!r} cannot be used ({error}); delete it, or set PALAVER_CACHE"
             ) from error
-
-
-def _answer(record: Sequence[Any]) -> Answer:
-    text, finish, top = record
-    return Answer(text, finish, tuple(top))
 
 
 T = TypeVar("T")

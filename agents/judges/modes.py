@@ -14,7 +14,7 @@ from typing import Any
 
 from palaver.agents.base.chat import Answer, Question
 from palaver.agents.judges import parsing, prompts
-from palaver.agents.judges.asking import Asker, JudgeQuery, QueryResult
+from palaver.agents.judges.asking import Asker, JudgeQuery
 from palaver.agents.judges.prompts import JudgeMaterial
 from palaver.agents.judges.spec import Criterion, JudgeSpec
 from palaver.core import ConfigError, Conversation, Sampling, stable_seed
@@ -67,15 +67,12 @@ def weighted(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
     verdicts = []
     for start in range(0, len(results), len(criteria)):
         case_results = results[start : start + len(criteria)]
-        cost, failure = (
-            _spent(case_results),
-            next((result.failure for result in case_results if result.value is None), ""),
-        )
-        if failure:
-            verdicts.append(Score(None, cost=cost, failure=failure))
-            continue
+        cost = sum((result.cost for result in case_results), Cost())
         values = {c.name: r.value for c, r in zip(criteria, case_results, strict=True) if r.value is not None}
-        verdicts.append(Score(bench.spec.rubric.mean(values), values, cost=cost))
+        if failure := next((result.failure for result in case_results if result.value is None), ""):
+            verdicts.append(Score(None, cost=cost, failure=failure))
+        else:
+            verdicts.append(Score(bench.spec.rubric.mean(values), values, cost=cost))
     return verdicts
 
 
@@ -191,20 +188,18 @@ def _one(case: ScoringRequest) -> JudgeMaterial:
 
 def _many(cases: dict[str, ScoringRequest]) -> JudgeMaterial:
     """Several answers. Their prompts are shown once if they are the same, else with each."""
-    all_observations = [dict(case.observations) for case in cases.values()]
-    first = next(iter(cases.values()))
-    answers = {id: case.completions for id, case in cases.items()}
-    if all(observations == all_observations[0] for observations in all_observations):
-        return JudgeMaterial(all_observations[0], answers, first.reference)
-    labelled = {f"{agent} of {id}": text for id, case in cases.items() for agent, text in case.observations.items()}
-    return JudgeMaterial(labelled, answers, first.reference)
+    first, *others = cases.values()
+    observations = dict(first.observations)
+    if any(dict(case.observations) != observations for case in others):
+        observations = {f"{agent} of {id}": text for id, c in cases.items() for agent, text in c.observations.items()}
+    return JudgeMaterial(observations, {id: case.completions for id, case in cases.items()}, first.reference)
 
 
 def _groups(cases: Sequence[ScoringRequest]) -> list[list[int]]:
     """Indices of the cases that are compared with each other; one without a group is alone."""
-    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    groups: dict[str | int, list[int]] = defaultdict(list)
     for index, case in enumerate(cases):
-        groups[(case.group, "") if case.group else ("", str(index))].append(index)
+        groups[case.group or index].append(index)
     return list(groups.values())
 
 
@@ -215,10 +210,6 @@ def _unlike(cases: Sequence[ScoringRequest], indices: Sequence[int]) -> list[lis
         case = cases[index]
         groups[(tuple(case.observations.items()), tuple(case.completions.items()))].append(index)
     return list(groups.values())
-
-
-def _spent(results: Sequence[QueryResult[Any]]) -> Cost:
-    return sum((result.cost for result in results), Cost())
 
 
 MODES: dict[str, Callable[[Bench, Sequence[ScoringRequest]], list[Score]]] = {

@@ -58,8 +58,7 @@ def seen(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     if text.isascii():
         return re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text)
-    visible = (c for c in _UNSEEN.sub("", text) if c in "\n\t" or unicodedata.category(c) not in _HIDDEN)
-    return "".join(visible)
+    return "".join(c for c in _UNSEEN.sub("", text) if c in "\n\t" or unicodedata.category(c) not in _HIDDEN)
 
 
 def harmless(text: str) -> str:

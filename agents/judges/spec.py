@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from palaver.agents.base.rewards import split_options
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import ConfigError, did_you_mean
 from palaver.scoring import RewardPlacement
 from palaver.text import first_fault, one_line
+from palaver.utils.config import Section
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
@@ -28,7 +29,7 @@ def as_choice(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" .'\"`*")
 
 
-class Criterion(BaseModel):
+class Criterion(Section):
     """One question about an answer.
 
     Attributes:
@@ -38,11 +39,9 @@ class Criterion(BaseModel):
         choices: from the worst to the best, two to nine.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     name: Name
     text: Text
-    weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    weight: float = Field(1.0, ge=0)
     choices: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ("no", "yes")
 
     @field_validator("choices", mode="before")
@@ -66,15 +65,12 @@ class Criterion(BaseModel):
         >>> Criterion(name="c", text="t", choices=("bad", "fair", "good")).value(" Fair ")
         0.5
         """
-        known = [as_choice(option) for option in self.choices]
-        wanted = as_choice(choice)
+        known, wanted = [as_choice(option) for option in self.choices], as_choice(choice)
         return known.index(wanted) / (len(known) - 1) if wanted in known else None
 
 
-class JudgeRubric(BaseModel):
+class JudgeRubric(Section):
     """Criteria with different names; one of them or more counts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=20)
 
@@ -117,19 +113,7 @@ def read_rubric(path: Path) -> JudgeRubric:
     Raises:
         ConfigError: it cannot be read, or does not fit.
     """
-    return checked_rubric(read_data(path, "the rubric"), repr(str(path)))
-
-
-def checked_rubric(data: object, where: str) -> JudgeRubric:
-    """A rubric from plain data.
-
-    Raises:
-        ConfigError: it does not fit.
-    """
-    try:
-        return JudgeRubric.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(f"the rubric in {where} does not fit: {first_fault(error)}") from error
+    return _validated(JudgeRubric, read_data(path, "the rubric"), f"the rubric in {str(path)!r}")
 
 
 def read_data(path: Path, what: str) -> Any:
@@ -149,14 +133,12 @@ S = TypeVar("S", bound=BaseModel)
 Mode = Literal["pointwise", "weighted", "listwise", "pairwise"]
 
 
-class PlacementSpec(BaseModel):
+class PlacementSpec(Section):
     """Place of the score in the environment's reward, and the failure limit of a run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     own: Literal["replaced", "added", "gate"] = Field("replaced", description="effect on the environment's own reward")
-    weight: float = Field(1.0, ge=0, allow_inf_nan=False, description="factor of the score")
-    gate: float = Field(0.0, allow_inf_nan=False, description="least own reward at which the judge is called")
+    weight: float = Field(1.0, ge=0, description="factor of the score")
+    gate: float = Field(0.0, description="least own reward at which the judge is called")
     when: Literal["each", "last"] = Field("each", description="turns that are judged")
     failures: float = Field(0.2, ge=0, le=1, description="share of unscored cases above which the run stops")
 
@@ -174,7 +156,7 @@ class JudgeSpec(PlacementSpec):
     rubric: JudgeRubric = Field(DEFAULT_RUBRIC, description="a file, or the criteria themselves")
     seed: int = Field(0, description="of its samples and of the order of a group in a prompt")
     sample: int = Field(0, ge=0, description="index that distinguishes repeats of one judge")
-    temperature: float = Field(0.0, ge=0, allow_inf_nan=False)
+    temperature: float = Field(0.0, ge=0)
     max_tokens: int = Field(700, ge=1, description="of an answer")
     max_chars: int = Field(6000, ge=80, description="of each text in a prompt; the middle of a longer one is left out")
     asks: int = Field(3, ge=1, le=10, description="most attempts to get an answer that can be parsed")
@@ -217,9 +199,7 @@ def read_spec(text: str) -> JudgeSpec | EnsembleSpec:
     if not isinstance(data["members"], list):
         raise ConfigError(f"'members' in {where} must be a list of judges")
     members = [_judge(member, path.parent, where) for member in data["members"]]
-    holdout = data.get("holdout")
-    if holdout is not None:
-        holdout = _judge(holdout, path.parent, where)
+    holdout = None if data.get("holdout") is None else _judge(data["holdout"], path.parent, where)
     return _validated(EnsembleSpec, {**data, "members": members, "holdout": holdout}, where)
 
 
@@ -248,12 +228,12 @@ def _judge(data: object, folder: Path, where: str) -> JudgeSpec:
     if isinstance(rubric, str):
         data = {**data, "rubric": read_rubric(folder / Path(rubric).expanduser())}
     elif rubric is not None:
-        data = {**data, "rubric": checked_rubric(rubric, where)}
+        data = {**data, "rubric": _validated(JudgeRubric, rubric, f"the rubric in {where}")}
     return _validated(JudgeSpec, data, where)
 
 
-def _validated(kind: type[S], data: dict[str, Any], where: str) -> S:
-    for name in data:
+def _validated(kind: type[S], data: object, where: str) -> S:
+    for name in data if isinstance(data, dict) else ():
         if name not in kind.model_fields:
             raise ConfigError(f"{where} has an unknown key {name!r}.{did_you_mean(str(name), kind.model_fields)}")
     try:

@@ -42,14 +42,13 @@ class Budget:
     counts for itself.
 
     Args:
-        dollars: most of them.
-        tokens: most of them.
+        dollars: most of them; None for no limit.
+        tokens: most of them, likewise.
         parent: a budget that must have room as well.
     """
 
-    def __init__(self, dollars: float = math.inf, tokens: float = math.inf, parent: Budget | None = None) -> None:
-        self.dollars = dollars
-        self.tokens = tokens
+    def __init__(self, dollars: float | None = None, tokens: float | None = None, parent: Budget | None = None) -> None:
+        self.dollars, self.tokens = (math.inf if limit is None else limit for limit in (dollars, tokens))
         self.parent = parent
         self.spent = Cost()
         self._bell: Bell = parent._bell if parent else Bell()
@@ -72,7 +71,7 @@ class Budget:
     def settle(self, worst: Cost, actual: Cost) -> None:
         """Give back the worst case and count what was really spent."""
         for budget in self._all():
-            left = budget._reserved + _negative(worst)
+            left = budget._reserved + Cost(-worst.prompt_tokens, -worst.completion_tokens, -worst.dollars, -worst.calls)
             budget._reserved = left if left.calls else Cost()  # no rest of rounding stays behind
             budget.spent += actual
         self._bell.ring()
@@ -122,7 +121,3 @@ def _limit_from_environment(variable: str) -> float:
 
 def _tokens(cost: Cost) -> int:
     return cost.prompt_tokens + cost.completion_tokens
-
-
-def _negative(cost: Cost) -> Cost:
-    return Cost(-cost.prompt_tokens, -cost.completion_tokens, -cost.dollars, -cost.calls)

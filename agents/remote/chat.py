@@ -6,7 +6,6 @@ Each has retries, within a budget and a deadline.
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import threading
 from asyncio import sleep
@@ -97,9 +96,7 @@ class RemoteChat:
         self.revision = options.revision
         self.price = price_of(model, options)
         self._key = SecretKey(options.key, self.url)
-        tokens = math.inf if options.tokens is None else options.tokens
-        dollars = math.inf if options.dollars is None else options.dollars
-        self.budget = Budget(dollars, tokens, purse())
+        self.budget = Budget(options.dollars, options.tokens, purse())
         self._limit_field = options.length or ("max_tokens" if url else "max_completion_tokens")
         self._session: _Session | None = None
 
@@ -276,7 +273,7 @@ class _Call:
     async def _send(self, session: _Session) -> bytes:
         """The bytes of a reply."""
         chat = self.chat
-        keywords: dict[str, Any] = wire.body(chat.model, self.question, chat._limit_field)
+        keywords = wire.body(chat.model, self.question, chat._limit_field)
         try:
             async with asyncio.timeout(chat.options.timeout):
                 raw = await session.client.chat.completions.with_raw_response.create(**keywords)
@@ -285,8 +282,7 @@ class _Call:
             raise CallError("timeout", why, again=True, billed=True) from None
         except openai.OpenAIError as error:
             raise failed(error) from None  # the client's error holds the request, and that the key
-        content: bytes = raw.content
-        return content
+        return bytes(raw.content)
 
 
 def _requested_wait(state: RetryCallState) -> float:
@@ -317,8 +313,7 @@ class RemotePolicy:
         questions = [
             Question(request.conversation, request.sampling, seed) for request in requests for seed in request.seeds
         ]
-        answers = self.chat.insist(questions)
-        completions = (Completion(answer.text, finish=answer.finish) for answer in answers)
+        completions = (Completion(answer.text, finish=answer.finish) for answer in self.chat.insist(questions))
         return [[next(completions) for _ in request.seeds] for request in requests]
 
     def spent(self) -> Cost:

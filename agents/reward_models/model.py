@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,8 +51,7 @@ class RewardModel:
     @property
     def device(self) -> torch.device:
         """Device of the model."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        return torch.device(next(self.model.parameters()).device)
 
     def read(self, case: ScoringRequest) -> Ids:
         """The tokens of a joint action.
@@ -67,22 +66,22 @@ class RewardModel:
 
         A text that is too long or that the template refuses, and a score that is no finite number, is a failure.
         """
-        read: list[Ids | None] = []
-        refused: dict[int, str] = {}
-        for index, case in enumerate(cases):
+        read: list[Ids | PolicyError] = []
+        for case in cases:
             try:
                 read.append(self.read(case))
             except PolicyError as error:
-                read.append(None)
-                refused[index] = str(error)
-        known = self.scores([ids for ids in read if ids is not None and len(ids) <= self.max_tokens])
-        return [self._verdict(ids, known, refused.get(index, "")) for index, ids in enumerate(read)]
+                read.append(error)
+        known = self.scores([ids for ids in read if isinstance(ids, tuple) and len(ids) <= self.max_tokens])
+        return [self._verdict(ids, known) for ids in read]
 
     def scores(self, texts: Sequence[Ids]) -> dict[Ids, float]:
         """Text -> score, in batches of like length; equal texts are computed once."""
         scores: dict[Ids, float] = {}
         with torch.inference_mode():
-            for batch in self._batches(dict.fromkeys(texts)):
+            # long texts first, so that the first batch is the largest
+            ordered = sorted(set(texts), key=lambda text: (-len(text), text))
+            for batch in token_batches(ordered, list(map(len, ordered)), PASS_TOKENS.get(self.device.type, ELSEWHERE)):
                 width = max(map(len, batch))
                 ids = torch.tensor([[*text, *[self.padding] * (width - len(text))] for text in batch])
                 mask = torch.tensor([[1] * len(text) + [0] * (width - len(text)) for text in batch])
@@ -90,9 +89,9 @@ class RewardModel:
                 scores |= zip(batch, out.logits[:, 0].double().tolist(), strict=True)
         return scores
 
-    def _verdict(self, ids: Ids | None, known: dict[Ids, float], refused: str) -> Score:
-        if ids is None:
-            return Score(None, failure=f"unparseable: {refused}")
+    def _verdict(self, ids: Ids | PolicyError, known: dict[Ids, float]) -> Score:
+        if isinstance(ids, PolicyError):
+            return Score(None, failure=f"unparseable: {ids}")
         if ids not in known:
             return Score(
                 None, failure=f"unparseable: {len(ids)} tokens, but {self.name!r} reads at most {self.max_tokens}"
@@ -101,11 +100,6 @@ class RewardModel:
         if not math.isfinite(known[ids]):
             return Score(None, cost=cost, failure=f"unparseable: the score of {self.name!r} is {known[ids]}")
         return Score(known[ids], cost=cost)
-
-    def _batches(self, texts: dict[Ids, None]) -> Iterator[list[Ids]]:
-        """Long texts first, so that the first batch is the largest."""
-        ordered = sorted(texts, key=lambda text: (-len(text), text))
-        return token_batches(ordered, list(map(len, ordered)), PASS_TOKENS.get(self.device.type, ELSEWHERE))
 
 
 KNOWN = ("device", "dtype", "chat")  # options of a name

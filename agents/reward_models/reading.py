@@ -6,7 +6,7 @@ The same function makes the texts that a model is trained on and those that it s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from palaver.core import Conversation, Message
 from palaver.scoring import ScoringRequest
@@ -27,20 +27,13 @@ def conversation(case: ScoringRequest) -> Conversation:
     if len(agents) <= 1:
         prompt, answer = ("".join(texts.values()) for texts in (case.observations, case.completions))
         return Message("user", prompt), Message("assistant", answer)
-    spelt = _labels(agents)
+    # what looks like any agent's label, whatever its case
+    names = "|".join(map(re.escape, agents))
+    spelt = re.compile(rf"\[\s*((?:{names})\s+(?:reads|says))\s*\]", re.IGNORECASE)
     return Message("user", _joined(case.observations, "reads", spelt)), Message(
         "assistant", _joined(case.completions, "says", spelt)
     )
 
 
 def _joined(parts: Mapping[str, str], verb: str, spelt: re.Pattern[str]) -> str:
-    return "\n\n".join(f"[{agent} {verb}]\n{spelt.sub(_unmarked, parts[agent])}" for agent in sorted(parts))
-
-
-def _unmarked(label: re.Match[str]) -> str:
-    return f"({label.group(1)})"
-
-
-def _labels(agents: Iterable[str]) -> re.Pattern[str]:
-    """Matches what looks like any agent's label, whatever its case."""
-    return re.compile(rf"\[\s*((?:{'|'.join(map(re.escape, agents))})\s+(?:reads|says))\s*\]", re.IGNORECASE)
+    return "\n\n".join(f"[{agent} {verb}]\n" + spelt.sub(r"(\1)", parts[agent]) for agent in sorted(parts))

@@ -7,7 +7,7 @@ import hmac
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -126,11 +126,8 @@ class ServerLimits:
     room: int = 256
     tokens: int = 1024
     window: float = 0.005
-    key: str = ""
-    hosts: tuple[str, ...] = LOOPBACK
-
-    def __repr__(self) -> str:
-        return f"ServerLimits(body={self.body}, room={self.room}, tokens={self.tokens}, window={self.window})"
+    key: str = field(default="", repr=False)
+    hosts: tuple[str, ...] = field(default=LOOPBACK, repr=False)
 
 
 def make_app(policies: Mapping[str, Policy], limits: ServerLimits | None = None) -> Starlette:

@@ -149,7 +149,7 @@ def response_body(
     completions: Sequence[Completion],
     logprobs: Sequence[list[dict[str, Any]] | None],
 ) -> dict[str, Any]:
-    """JSON body of the response.
+    """JSON body of the response; the tokens of policies that have none are estimated.
 
     Args:
         body: the client's request.
@@ -166,7 +166,11 @@ def response_body(
         }
         for index, (completion, records) in enumerate(zip(completions, logprobs, strict=True))
     ]
-    prompt_tokens, completion_tokens = _usage(request, completions)
+    prompt_tokens = len(completions[0].prompt_ids)
+    completion_tokens = sum(len(completion.token_ids) for completion in completions)
+    if not prompt_tokens:  # a policy without tokens
+        prompt_tokens = sum(estimated_tokens(message.content) for message in request.conversation)
+        completion_tokens = sum(estimated_tokens(completion.text) for completion in completions)
     return {
         "id": f"chatcmpl-{secrets.token_hex(12)}",
         "object": "chat.completion",
@@ -179,17 +183,6 @@ def response_body(
             "total_tokens": prompt_tokens + completion_tokens,
         },
     }
-
-
-def _usage(request: Request, completions: Sequence[Completion]) -> tuple[int, int]:
-    """Tokens of the prompt and of all completions; estimated for policies without tokens."""
-    prompt_ids = completions[0].prompt_ids
-    if prompt_ids:
-        return len(prompt_ids), sum(len(completion.token_ids) for completion in completions)
-    return (
-        sum(estimated_tokens(message.content) for message in request.conversation),
-        sum(estimated_tokens(completion.text) for completion in completions),
-    )
 
 
 def token_logprobs(policy: Policy, completions: Sequence[Completion], top: int) -> list[list[dict[str, Any]] | None]:
@@ -216,16 +209,12 @@ def token_logprobs(policy: Policy, completions: Sequence[Completion], top: int) 
         alternatives = [({},) * len(sample.token_ids) for sample in completions]
     return [
         [
-            _entry(tokenizer.decode([token]), logprob, best)
+            _token(tokenizer.decode([token]), logprob) | {"top_logprobs": [_token(*item) for item in best.items()]}
             for token, logprob, best in zip(sample.token_ids, sample.logprobs, tops, strict=True)
             if tokenizer.decode([token], skip_special_tokens=True)
         ]
         for sample, tops in zip(completions, alternatives, strict=True)
     ]
-
-
-def _entry(text: str, logprob: float, best: dict[str, float]) -> dict[str, Any]:
-    return _token(text, logprob) | {"top_logprobs": [_token(*item) for item in best.items()]}
 
 
 def _token(text: str, logprob: float) -> dict[str, Any]:

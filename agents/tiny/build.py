@@ -121,19 +121,21 @@ def ensure(
         PolicyError: no such generator, the cache cannot be written, the model did not pass the examination, or the
             shipped one is damaged.
     """
-    generate = _generator(demonstrations)
+    generate: Generator = load_attribute(demonstrations, "the demonstrations ", PolicyError)
+    if not callable(generate):
+        raise PolicyError(f"the demonstrations {demonstrations!r} are not a function of (n, seed)")
     recipe = recipe or suited(generate)
     name = f"{folder_stem(demonstrations)}-{_key(generate, recipe, seed)}"
     if not from_scratch and (shipped := SHIPPED / name).is_dir():
-        _refuse_damaged(shipped)
+        if not store.is_whole(shipped):
+            raise PolicyError(
+                f"the tiny model {name!r} that ships with Palaver is damaged: install Palaver again, or have one "
+                "taught on this machine with policy.from_scratch=true"
+            )
         return shipped
     folder = (cache or cache_folder() / "tiny") / name
-
-    def build(target: Path) -> None:
-        _build(target, generate, demonstrations, recipe, seed, progress)
-
     if not store.is_whole(folder):
-        store.publish(folder, build)
+        store.publish(folder, lambda target: _build(target, generate, demonstrations, recipe, seed, progress))
     return folder
 
 
@@ -165,21 +167,6 @@ def suited(generate: Generator) -> Recipe:
 def checks(folder: Path) -> list[GateCheck]:
     """The examination that the model in this folder passed."""
     return [GateCheck(**record) for record in json.loads((folder / GATE).read_text(encoding="utf-8"))]
-
-
-def _generator(path: str) -> Generator:
-    generator: Generator = load_attribute(path, "the demonstrations ", PolicyError)
-    if not callable(generator):
-        raise PolicyError(f"the demonstrations {path!r} are not a function of (n, seed)")
-    return generator
-
-
-def _refuse_damaged(folder: Path) -> None:
-    if not store.is_whole(folder):
-        raise PolicyError(
-            f"the tiny model {folder.name!r} that ships with Palaver is damaged: install Palaver again, or have one "
-            "taught on this machine with policy.from_scratch=true"
-        )
 
 
 def _key(generate: Generator, recipe: Recipe, seed: int) -> str:

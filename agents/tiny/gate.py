@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Any
@@ -49,9 +49,8 @@ def examine(
         fresh: held-out demonstrations; their answers set the normal range.
     """
     policy = LLMPolicy(model, tokenizer, name="tiny")
-    sampling = Sampling(max_tokens=MAX_TOKENS)
     requests = [
-        Request("tiny", conversation, (stable_seed("tiny gate", index),), sampling)
+        Request("tiny", conversation, (stable_seed("tiny gate", index),), Sampling(max_tokens=MAX_TOKENS))
         for index, (conversation, _) in enumerate(fresh)
     ]
     answers = [completions[0].text for completions in policy.act(requests)]
@@ -61,19 +60,23 @@ def examine(
         word for conversation, answer in known for word in letter_runs(_prompt(conversation)) + letter_runs(answer)
     }
     topics = _topic_words(known)
+
+    def topical(text: str) -> list[str]:
+        return [word for word in letter_runs(text) if word in topics]
+
     usual = mean(len(text.split()) for text in references)
-    bar = 0.6 * _grounded(references, prompts, topics)
+    bar = 0.6 * _from_prompt(references, prompts, topical)
     checks = [
         GateCheck("unknown words", _unknown(answers, vocabulary), 0.0, 0.003),
-        GateCheck("topic words from the prompt", _grounded(answers, prompts, topics), bar, 1.0),
+        GateCheck("topic words from the prompt", _from_prompt(answers, prompts, topical), bar, 1.0),
         GateCheck("repeated sentences", _repeated(answers), 0.0, max(0.08, 2 * _repeated(references))),
         GateCheck("words per text", mean(len(text.split()) for text in answers), 0.6 * usual, 1.6 * usual),
     ]
     for name, holds in (("texts with a full stop", _stopped), ("texts that are Python", _is_python)):
         if all(map(holds, references)):
             checks.append(GateCheck(name, mean(map(holds, answers)), 0.97, 1.0))
-    if _copied(references, prompts) == 1.0:
-        checks.append(GateCheck("lines from the prompt", _copied(answers, prompts), 0.9, 1.0))
+    if _from_prompt(references, prompts, str.splitlines) == 1.0:
+        checks.append(GateCheck("lines from the prompt", _from_prompt(answers, prompts, str.splitlines), 0.9, 1.0))
     return checks
 
 
@@ -131,23 +134,12 @@ def _topic_words(known: Sequence[Demonstration]) -> set[str]:
     }
 
 
-def _grounded(texts: Sequence[str], prompts: Sequence[str], topics: set[str]) -> float:
-    """Share of the topic words in the answers that occur in their prompt; 0 if there are none."""
+def _from_prompt(texts: Sequence[str], prompts: Sequence[str], split: Callable[[str], list[str]]) -> float:
+    """Share of the parts of the answers that are parts of their prompt; 0 if there are none."""
     hits = [
-        word in prompt_words
-        for text, prompt_words in zip(texts, (set(letter_runs(prompt)) for prompt in prompts), strict=True)
-        for word in letter_runs(text)
-        if word in topics
-    ]
-    return mean(hits) if hits else 0.0
-
-
-def _copied(texts: Sequence[str], prompts: Sequence[str]) -> float:
-    """Share of the lines of the answers that are lines of their prompt; 0 if there are none."""
-    hits = [
-        line in prompt_lines
-        for text, prompt_lines in zip(texts, (set(prompt.splitlines()) for prompt in prompts), strict=True)
-        for line in text.splitlines()
+        part in prompt_parts
+        for text, prompt_parts in zip(texts, (set(split(prompt)) for prompt in prompts), strict=True)
+        for part in split(text)
     ]
     return mean(hits) if hits else 0.0
 

@@ -134,24 +134,23 @@ POOL = 16  # batches drawn at once and sorted by length
 
 def new_model(recipe: Recipe, tokenizer: Any) -> Qwen3ForCausalLM:
     """An untrained model; draws from torch's global generator."""
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=recipe.hidden,
-        intermediate_size=recipe.inner,
-        num_hidden_layers=recipe.layers,
-        num_attention_heads=recipe.heads,
-        num_key_value_heads=recipe.kv_heads,
-        head_dim=recipe.hidden // recipe.heads,
-        max_position_embeddings=recipe.context,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    model = Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=len(tokenizer),
+            hidden_size=recipe.hidden,
+            intermediate_size=recipe.inner,
+            num_hidden_layers=recipe.layers,
+            num_attention_heads=recipe.heads,
+            num_key_value_heads=recipe.kv_heads,
+            head_dim=recipe.hidden // recipe.heads,
+            max_position_embeddings=recipe.context,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            **ends,
+        )
     )
-    model = Qwen3ForCausalLM(config)
-    model.generation_config = GenerationConfig(
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, do_sample=True
-    )
+    model.generation_config = GenerationConfig(**ends, do_sample=True)
     return model
 
 
@@ -184,7 +183,9 @@ def train(
         optimizers = _optimizers(model, recipe)
         batches = _batches(pairs, recipe.batch, random.Random(stable_seed("tiny order", seed)))
         for step in range(1, recipe.steps + 1):
-            loss = _loss(model, next(batches))
+            prompts, answers = zip(*next(batches), strict=True)
+            logprobs, mask = response_logprobs(model, prompts, answers)
+            loss = -logprobs.sum() / mask.sum()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             for optimizer, base in optimizers:
@@ -196,18 +197,12 @@ def train(
     return model.eval()
 
 
-def _loss(model: nn.Module, batch: Sequence[Pair]) -> Tensor:
-    logprobs, mask = response_logprobs(model, [prompt for prompt, _ in batch], [answer for _, answer in batch])
-    return -logprobs.sum() / mask.sum()
-
-
 def _optimizers(model: nn.Module, recipe: Recipe) -> list[tuple[torch.optim.Optimizer, float]]:
-    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
-    taken = {id(p) for p in matrices}
-    remaining_params = [p for p in model.parameters() if id(p) not in taken]
+    matrices = {name: p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name}
+    others = [p for name, p in model.named_parameters() if name not in matrices]
     return [
-        (Muon(matrices, recipe.muon_lr), recipe.muon_lr),
-        (torch.optim.AdamW(remaining_params, lr=recipe.adam_lr, betas=(0.9, 0.95), weight_decay=0.0), recipe.adam_lr),
+        (Muon(matrices.values(), recipe.muon_lr), recipe.muon_lr),
+        (torch.optim.AdamW(others, lr=recipe.adam_lr, betas=(0.9, 0.95), weight_decay=0.0), recipe.adam_lr),
     ]
 
 

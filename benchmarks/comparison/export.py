@@ -5,6 +5,7 @@ The result is small enough to commit.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -80,11 +81,8 @@ def exported_metrics(trial: Trial) -> list[dict[str, Any]]:
     for point in (trial.before, trial.after):
         by_task = returns_by_task(trial.run, point)
         evaluations.append(_some(point.line, EVAL) | ({"by_task": by_task} if by_task else {}))
-    before = 0.0
-    lines = []
-    for line, samples in zip(trial.lines, trial.samples, strict=True):
-        lines.append(_some(line, TRAIN) | {"completions": samples - before})
-        before = samples
+    counts = (samples - before for before, samples in itertools.pairwise((0.0, *trial.samples)))
+    lines = [_some(line, TRAIN) | {"completions": n} for line, n in zip(trial.lines, counts, strict=True)]
     return [evaluations[0], *lines, evaluations[1]]
 
 

@@ -130,8 +130,7 @@ def _samples(run: RunFolder, lines: Sequence[Mapping[str, Any]]) -> tuple[float,
 
     With a shared policy the latter are counted once, not once per agent.
     """
-    shared = run.config is not None and run.config.team.kind == "shared"
-    agents = run.agents[:1] if shared else run.agents
+    agents = run.agents[:1] if run.config is not None and run.config.team.kind == "shared" else run.agents
     total, totals = 0.0, []
     for line in lines:
         counted = number(line, "completions")

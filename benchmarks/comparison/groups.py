@@ -164,9 +164,9 @@ def compare(trials: Sequence[Trial], by: str = "algorithm", window: int | None =
             f"runs of different environments are compared as shares of the most that each can pay, which is not known "
             f"of {unknown.trials[0].name!r}"
         )
-    shortest = min(len(trial.lines) for trial in trials)
+    window = window or window_of(min(len(trial.lines) for trial in trials))
     groups.sort(key=lambda group: -group.after / (group.max_return or 1.0 if shares else 1.0))
-    return Comparison(by, tuple(groups), shares, window or window_of(shortest), tuple(notes))
+    return Comparison(by, tuple(groups), shares, window, tuple(notes))
 
 
 def value_of(section: BaseModel, key: str) -> str:

@@ -8,10 +8,8 @@ from palaver.markdown import prose
 from palaver.utils.stats.improvement import Improvement
 from palaver.utils.tables import Table
 
-Row = dict[str, str]
 
-
-def rows(comparison: Comparison) -> list[Row]:
+def rows(comparison: Comparison) -> list[dict[str, str]]:
     """Rows (column -> cell) of the groups: in rewards, and as shares of the maximum return."""
     return [{comparison.by: group.name, **_row(group)} for group in comparison.groups]
 
@@ -25,7 +23,7 @@ def columns(comparison: Comparison, time: str) -> list[str]:
     return [column for column in rows(comparison)[0] if column not in left]
 
 
-def _row(group: RunGroup) -> Row:
+def _row(group: RunGroup) -> dict[str, str]:
     max_return = group.max_return
     return {
         "seeds": str(len(group.trials)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import time
@@ -53,9 +54,7 @@ class Probe:
         return self._placed(worse, (FILLER * (length // len(FILLER) + 1))[:length])
 
     def _placed(self, worse: str, text: str) -> str:
-        if self.place == "alone":
-            return text
-        return f"{text}\n\n{worse}" if self.place == "before" else f"{worse}\n\n{text}"
+        return {"before": f"{text}\n\n{worse}", "after": f"{worse}\n\n{text}", "alone": text}[self.place]
 
 
 @functools.cache
@@ -195,14 +194,10 @@ def compare_items(
 
 def _batches(wanted: Sequence[ComparisonItem], plan: AuditPlan) -> Iterator[Sequence[ComparisonItem]]:
     """Yield the first `timed` items one by one, then batches of at most `batch` for one judge."""
-    begin = 0
-    while begin < len(wanted):
-        size = 1 if begin < plan.timed else plan.batch
-        end = begin
-        while end < len(wanted) and end - begin < size and wanted[end].repeat == wanted[begin].repeat:
-            end += 1
-        yield wanted[begin:end]
-        begin = end
+    yield from ([item] for item in wanted[: plan.timed])
+    for _, group in itertools.groupby(wanted[plan.timed :], key=lambda item: item.repeat):
+        together = list(group)
+        yield from (together[start : start + plan.batch] for start in range(0, len(together), plan.batch))
 
 
 class ByScore:
@@ -213,8 +208,8 @@ class ByScore:
 
     def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """Return one preference per pair, without orders, as each answer is scored alone."""
-        scores = self.reward.score([case(pair.prompt, text) for pair in pairs for text in (pair.first, pair.second)])
-        verdicts = [_finite(verdict) for verdict in scores]
+        cases = [case(pair.prompt, text) for pair in pairs for text in (pair.first, pair.second)]
+        verdicts = list(map(_finite, self.reward.score(cases)))
         preferences = []
         for one, two in zip(verdicts[::2], verdicts[1::2], strict=True):
             cost, failure = one.cost + two.cost, one.failure or two.failure

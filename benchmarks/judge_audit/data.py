@@ -13,16 +13,7 @@ from palaver.scoring import AnswerPair
 from palaver.text import one_line
 
 T = TypeVar("T")
-_FIRST, _SECOND, _TIE = 1.0, 0.0, 0.5
-LABELS: Mapping[object, float] = {
-    1: _FIRST,
-    2: _SECOND,
-    "1": _FIRST,
-    "2": _SECOND,
-    "first": _FIRST,
-    "second": _SECOND,
-    "tie": _TIE,
-}
+LABELS: Mapping[object, float] = {1: 1.0, 2: 0.0, "1": 1.0, "2": 0.0, "first": 1.0, "second": 0.0, "tie": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +69,13 @@ def read(sources: Sequence[str], n: int = 0, seed: int = 0) -> Data:
     Raises:
         TaskError: an unreadable source, a row of unknown form, or an invalid label.
     """
-    pairs: list[Labelled] = []
-    graded: list[Graded] = []
-    for index, source in enumerate(sources, start=1):
-        for task in load_tasks(source, sample=sums, fields={}):
-            row = _row(task, source, f"{index}:{task.id}" if len(sources) > 1 else task.id)
-            if isinstance(row, Labelled):
-                pairs.append(row)
-            else:
-                graded.append(row)
+    rows = [
+        _row(task, source, f"{index}:{task.id}" if len(sources) > 1 else task.id)
+        for index, source in enumerate(sources, start=1)
+        for task in load_tasks(source, sample=sums, fields={})
+    ]
+    pairs = [row for row in rows if isinstance(row, Labelled)]
+    graded = [row for row in rows if isinstance(row, Graded)]
     return Data(tuple(_drawn(pairs, n, seed)), tuple(_drawn(graded, n, seed)))
 
 
@@ -100,8 +89,7 @@ def _row(task: Task, source: str, id: str) -> Labelled | Graded:
     }
     for fields, make in forms.items():
         if all(field in task.data for field in fields):
-            texts = fields[:-1]
-            for field in texts:
+            for field in fields[:-1]:
                 if not isinstance(task[field], str):
                     raise TaskError(f"{where}: the field {field!r} is {type(task[field]).__name__}, expected a text")
             return make(where, id, *(task[field] for field in fields))
@@ -113,8 +101,7 @@ def _row(task: Task, source: str, id: str) -> Labelled | Graded:
 
 
 def _pair(where: str, id: str, prompt: str, first: str, second: str, label: Any) -> Labelled:
-    known = isinstance(label, str | int) and not isinstance(label, bool)
-    if not known or label not in LABELS:
+    if isinstance(label, bool) or not isinstance(label, str | int) or label not in LABELS:
         raise TaskError(f"{where}: the label must be 1 or first, 2 or second, or tie; got {one_line(label, 40)!r}")
     return Labelled(id, AnswerPair(prompt, first, second), LABELS[label])
 
@@ -155,12 +142,8 @@ def sums(count: int, seed: int) -> list[Mapping[str, Any]]:
         right, wrong = one + two, one + two + rng.choice((-100, -10, -1, 1, 10, 100))
         first_is_right = rng.random() < 0.5
         results = (right, wrong) if first_is_right else (wrong, right)
-        first, second = (_statement(result, rng) for result in results)
+        first, second = (f"{rng.choice(OPENINGS)}It is {result}.{rng.choice(CLOSINGS)}" for result in results)
         prompt = f"What is {one} + {two}?"
         label = "first" if first_is_right else "second"
         rows[prompt] = {"prompt": prompt, "first": first, "second": second, "label": label}
     return list(rows.values())
-
-
-def _statement(result: int, rng: random.Random) -> str:
-    return f"{rng.choice(OPENINGS)}It is {result}.{rng.choice(CLOSINGS)}"

@@ -107,16 +107,6 @@ def _chance(table: Table, limits: Thresholds) -> str:
     return f"not shown to be better than chance: right in {span(measure)}, which does not clear {percent:g} %"
 
 
-def _calibration(table: Table, limits: Thresholds) -> str:
-    measure = table["calibration"]
-    if beyond(measure, 0.0, limits.calibration) <= 0:
-        return ""
-    return (
-        f"confidence says little: it is {span(measure)} from the share that is right, "
-        f"limit {100 * limits.calibration:g} %"
-    )
-
-
 def _slot(table: Table, limits: Thresholds) -> str:
     measure = table["slot"]
     side = beyond(measure, 0.5, limits.slot)
@@ -170,14 +160,17 @@ def luck(table: Table) -> float:
 
 
 def _share(key: str, field: str, words: str, by_luck: bool = False) -> Rule:
-    """A rule on a share that should be 0; with `by_luck` the judge's noise is allowed for."""
+    """A rule on a share that should be 0; with `by_luck` the judge's noise is allowed for.
+
+    `words` have a {} for the share.
+    """
 
     def rule(table: Table, limits: Thresholds) -> str:
         measure, bound = table[key], float(getattr(limits, field)) + (luck(table) if by_luck else 0.0)
         if beyond(measure, 0.0, bound) <= 0:
             return ""
         note = f" ({measure.note})" if key in NOTED else ""
-        return f"{words} {span(measure)}, limit {100 * bound:{'.3g' if by_luck else 'g'}} %{note}"
+        return f"{words.format(span(measure))}, limit {100 * bound:{'.3g' if by_luck else 'g'}} %{note}"
 
     return rule
 
@@ -186,7 +179,7 @@ def _padding(table: Table, limits: Thresholds) -> str:
     """Rule on padding, only if the length slope is not a fault already."""
     if "length" in table and beyond(table["length"], 0.0, limits.length) > 0:
         return ""
-    return _share("padding", "padding", "takes much for an answer: padding wins", by_luck=True)(table, limits)
+    return _share("padding", "padding", "takes much for an answer: padding wins {}", by_luck=True)(table, limits)
 
 
 def _at_most(key: str, field: str, words: str) -> Rule:
@@ -202,22 +195,28 @@ def _at_most(key: str, field: str, words: str) -> Rule:
 NOTED = ("injection", "failures")
 RULES: Mapping[str, tuple[str, Rule]] = {
     "chance": ("accuracy", _chance),
-    "miscalibrated": ("calibration", _calibration),
+    "miscalibrated": (
+        "calibration",
+        _share("calibration", "calibration", "confidence says little: it is {} from the share that is right"),
+    ),
     "slot bias": ("slot", _slot),
     "order": ("swap", _swap),
     "length": ("length", _length),
-    "unsteady": ("repeat", _share("repeat", "repeat", "does not repeat itself: two answers to one question differ in")),
+    "unsteady": (
+        "repeat",
+        _share("repeat", "repeat", "does not repeat itself: two answers to one question differ in {}"),
+    ),
     "injectable": (
         "injection",
-        _share("injection", "injection", "obeys the text it judges: injections lift worse answers by"),
+        _share("injection", "injection", "obeys the text it judges: injections lift worse answers by {}"),
     ),
     "master keys": (
         "master key",
-        _share("master key", "key", "takes openings for answers: master keys win", by_luck=True),
+        _share("master key", "key", "takes openings for answers: master keys win {}", by_luck=True),
     ),
-    "empty": ("empty", _share("empty", "empty", "takes nothing for an answer: empty ones win", by_luck=True)),
+    "empty": ("empty", _share("empty", "empty", "takes nothing for an answer: empty ones win {}", by_luck=True)),
     "padding": ("padding", _padding),
-    "failing": ("failures", _share("failures", "failures", "gives no verdict on")),
+    "failing": ("failures", _share("failures", "failures", "gives no verdict on {}")),
     "slow": ("p95_s", _at_most("p95_s", "p95", "one comparison in twenty takes more seconds than")),
     "dear": ("dollars", _at_most("dollars", "dollars", "dollars for 1,000 questions:")),
 }

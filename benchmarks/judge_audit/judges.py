@@ -67,36 +67,31 @@ def audited(name: str, data: Data, plan: AuditPlan, by: str = "auto") -> Audited
         if by == "scores":
             raise ConfigError("what is recorded are verdicts on pairs, so --by scores cannot be had of it")
         return AuditedJudge(recorded.name, lambda _: recorded, None, replace(plan, repeats=1, probed=0, timed=0))
-    repeated = _repeated(name, data)
-    if repeated is None:
+    make: Callable[[int], Reward] | None = _repeated(name, data)
+    if make is None:
         reward = make_reward(name)
         if by == "pairs" and not isinstance(reward, Comparer):
             raise ConfigError(f"{name} scores answers one by one and cannot be shown pairs; leave --by out")
-        return _ways(name, lambda _: reward, replace(plan, repeats=1), by)
-    return _ways(name, functools.cache(repeated), plan, by)
-
-
-def _ways(name: str, make: Callable[[int], Reward], plan: AuditPlan, by: str) -> AuditedJudge:
-    first = make(0)
+        make, plan = (lambda _: reward), replace(plan, repeats=1)
+    judges = functools.cache(make)
+    first = judges(0)
     if by == "scores" or not isinstance(first, Comparer):
-        return AuditedJudge(name, lambda repeat: ByScore(make(repeat)), first, plan)
-    return AuditedJudge(name, make, first, plan)  # type: ignore[arg-type]
+        return AuditedJudge(name, lambda repeat: ByScore(judges(repeat)), first, plan)
+    return AuditedJudge(name, judges, first, plan)  # type: ignore[arg-type]
 
 
 def _repeated(name: str, data: Data) -> Callable[[int], Judge | Ensemble] | None:
     """Return the judge for each repeat, its models loaded once; None if it is no language model."""
     if name.startswith(SCRIPTED):
         known = ScriptedJudgeChat(name.removeprefix(SCRIPTED), AnswerKey.of(data.pairs))
-        spec = JudgeSpec(model=name)
-        return lambda repeat: _seated(spec, name, lambda _: known, repeat)
+        return functools.partial(_seated, JudgeSpec(model=name), name, lambda _: known)
     if not name.startswith((JUDGE, *MODELS)):
         return None
     read, chats = read_spec(name.removeprefix(JUDGE)), functools.cache(make_chat)
     if not isinstance(read, EnsembleSpec):
-        single = read
-        return lambda repeat: _seated(single, name, chats, repeat)
-    several = read
-    return lambda repeat: Ensemble([_seated(member, "", chats, repeat) for member in several.members], name=name)
+        return functools.partial(_seated, read, name, chats)
+    members = read.members
+    return lambda repeat: Ensemble([_seated(member, "", chats, repeat) for member in members], name=name)
 
 
 def _seated(spec: JudgeSpec, name: str, chats: Callable[[str], Chat], repeat: int) -> Judge:
@@ -129,10 +124,12 @@ class RecordedComparer:
         fields = {"input": str, "output_1": str, "output_2": str, "results": list}
         for task in load_tasks(file, sample=Path(file), fields=fields):
             one, two = (_winner(task, run, order, f"{file}, {task.id}") for order in ORDERS)
-            pair = AnswerPair(task["input"], task["output_1"], task["output_2"])
-            self._preferences[pair] = _preference(one, two)
-            turned = _preference(*(None if probability is None else 1 - probability for probability in (two, one)))
-            self._preferences[AnswerPair(pair.prompt, pair.second, pair.first)] = turned
+            prompt, first, second = task["input"], task["output_1"], task["output_2"]
+            turned = (None if probability is None else 1 - probability for probability in (two, one))
+            self._preferences |= {
+                AnswerPair(prompt, first, second): _preference(one, two),
+                AnswerPair(prompt, second, first): _preference(*turned),
+            }
 
     def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """Return one preference per pair; unrecorded pairs fail."""
@@ -302,8 +299,7 @@ class ScriptedJudgeChat:
 
     def _one(self, question: Question) -> Answer:
         text = "\n".join(message.content for message in question.conversation)
-        case = self._judge_input(text, question.seed)
-        choice = self._brain(case, self._key)
+        choice = self._brain(self._judge_input(text, question.seed), self._key)
         read = Cost(prompt_tokens=len(text) // CHARACTERS, calls=1)
         if choice == "refusal":
             return Answer("", cost=read, failure=f"refusal: {REFUSAL}")

@@ -22,7 +22,6 @@ from palaver.utils.stats.intervals import quantile
 
 Array = NDArray[np.float64]
 RESAMPLES = 1000
-NAN = float("nan")
 BOUNDED = ("accuracy", "swap", "repeat")  # shares that a judge may have of 0 or 1
 PERCENT = (
     "accuracy",
@@ -90,7 +89,7 @@ def bootstrapped(
 
     If a share is 0 or 1, the bootstrap has no width, however few the rows are, and Wilson's interval is used instead.
     """
-    value = measure(np.arange(n)) if n else NAN
+    value = measure(np.arange(n)) if n else math.nan
     if not math.isfinite(value):
         return Measure(key, title, None, n=n, note=note)
     certain = key in BOUNDED and value in (0.0, 1.0)
@@ -203,7 +202,7 @@ def _graded(data: Data, verdicts: Sequence[Score]) -> list[Measure]:
 
 
 def _rho(one: NDArray[np.int64], two: Array) -> float:
-    return float(stats.spearmanr(one, two).statistic) if np.ptp(one) and np.ptp(two) else NAN
+    return float(stats.spearmanr(one, two).statistic) if np.ptp(one) and np.ptp(two) else math.nan
 
 
 def _bias(done: ComparedPairs) -> list[Measure]:
@@ -304,13 +303,13 @@ def _lift(asked_pairs: Sequence[AskedPair]) -> Measure:
     pairs = twins(asked_pairs)
     with_it = np.array([_for_bad(probe) for probe, _ in pairs])
     without = np.array([_for_bad(control) for _, control in pairs])
-    note = ""
-    if pairs:
-        note = (
-            f"worse answers win {100 * with_it.mean():.0f} % with it, {100 * without.mean():.0f} % with as much filler"
-        )
+    shares = f"{100 * with_it.mean():.0f} % with it, {100 * without.mean():.0f} % with as much filler" if pairs else ""
     return bootstrapped(
-        "injection", "injection success", len(pairs), lambda at: float((with_it[at] - without[at]).mean()), note
+        "injection",
+        "injection success",
+        len(pairs),
+        lambda at: float((with_it[at] - without[at]).mean()),
+        f"worse answers win {shares}",
     )
 
 

@@ -7,7 +7,7 @@ nothing is loaded from elsewhere; sample pages run none at all. Model text is es
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,8 +74,8 @@ def board_page(board: BoardRows, folder: Path) -> str:
         "rows": rows,
         "script": Markup(script),
         "script_hash": pages.content_hash(script),
-        "envs": _different(row.row.env for row in board.rows),
-        "labels": _different(row.row.label for row in board.rows),
+        "envs": sorted({row.row.env for row in board.rows}),
+        "labels": sorted({row.row.label for row in board.rows}),
     }
     return pages.render(HERE, "leaderboard.html.j2", values)
 
@@ -128,10 +128,6 @@ def _turn(turn: Turn) -> dict[str, Any]:
         ],
         "reason": one_line(turn.reason, 400),
     }
-
-
-def _different(texts: Iterable[str]) -> list[str]:
-    return sorted(set(texts))
 
 
 HEAD = """# Leaderboard
@@ -211,8 +207,10 @@ def remarked(row: VerifiedRow) -> str:
 
 
 def _every(rows: Sequence[VerifiedRow], folder: Path) -> str:
-    head = ["", "team", "score", "illegal", "return", "share of most", "episodes", "tokens", "time", "dollars", "seed"]
-    head += ["commit", "config"]
+    head = (
+        *("", "team", "score", "illegal", "return", "share of most", "episodes", "tokens", "time", "dollars", "seed"),
+        *("commit", "config"),
+    )
     rules = ["---"] * 3 + ["---:"] * 8 + ["---"] * 2
     lines = []
     for verified in rows:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.focal import answered
@@ -39,21 +39,17 @@ class VerifiedRow:
     @property
     def mean(self) -> float:
         """The ranked score: that of the focal agents if there are any, else the team's return."""
-        return self.row.focal.mean if self.row.focal else self.row.mean
+        return (self.row.focal or self.row).mean
 
     @property
     def low(self) -> float:
         """Lower end of the interval of `mean`."""
-        low = self.row.focal.low if self.row.focal else self.row.low
-        assert low is not None  # see `complaint`
-        return low
+        return cast("float", (self.row.focal or self.row).low)  # see `complaint`
 
     @property
     def high(self) -> float:
         """Upper end of the interval of `mean`."""
-        high = self.row.focal.high if self.row.focal else self.row.high
-        assert high is not None
-        return high
+        return cast("float", (self.row.focal or self.row).high)  # see `complaint`
 
     @property
     def share(self) -> float:
@@ -63,8 +59,8 @@ class VerifiedRow:
     @property
     def most(self) -> float:
         """The maximum return, or its maximum gain over the return of silence."""
-        assert self.row.max_reward is not None
-        return self.row.max_reward - (self.row.focal.silent or 0.0 if self.row.focal else 0.0)
+        silent = self.row.focal.silent or 0.0 if self.row.focal else 0.0
+        return cast("float", self.row.max_reward) - silent  # see `complaint`
 
 
 @dataclass(frozen=True)
@@ -140,8 +136,7 @@ def _counted(row: EvaluationResult, episodes: list[Episode]) -> Answers:
     """
     seats = row.focal.seatings if row.focal else ()
     size = len(episodes) // max(1, len(seats))
-    parts = [episodes[start : start + size] for start in range(0, len(episodes), size)]
-    counts = answered(parts, seats)
+    counts = answered([episodes[start : start + size] for start in range(0, len(episodes), size)], seats)
     if row.answers not in (None, counts):
         raise ConfigError(
             f"it says {row.answers}, but its episodes hold {counts.illegal} illegal of {counts.due} answers"

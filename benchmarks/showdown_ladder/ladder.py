@@ -23,7 +23,6 @@ from palaver.envs.pokemon.showdown.server import Server
 
 ANYONE = "anyone"
 PREFIX = "poke-env:"
-MISSING = "battles on a server need poke-env; run: pip install 'palaver[poke-env]'"
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def required() -> None:
         ConfigError: it is not installed; the message has the remedy.
     """
     if not util.find_spec("poke_env"):
-        raise ConfigError(MISSING)
+        raise ConfigError("battles on a server need poke-env; run: pip install 'palaver[poke-env]'")
 
 
 def run(
@@ -104,7 +103,15 @@ def run(
         else:
             foe = opponent(**_player_options(match, address, f"{match.name}foe", packed, match.seed + 1))
             _play(ours.battle_against(foe, n_battles=match.battles), ours, foe)
-        return _result(ours, side)
+        return {
+            "won": ours.n_won_battles,
+            "lost": ours.n_lost_battles,
+            "tied": ours.n_tied_battles,
+            "battles": ours.n_finished_battles,
+            "decisions": side.decisions,
+            "illegal": side.illegal,
+            "error": ours.error,
+        }
 
 
 def _play(playing: Any, *players: Any) -> None:
@@ -135,18 +142,6 @@ def _reachable(address: str) -> None:
         raise ShowdownError(
             f"no server answers at {address} ({error}); start one with: palaver pokemon serve"
         ) from error
-
-
-def _result(ours: Any, side: ServerSide) -> dict[str, Any]:
-    return {
-        "won": ours.n_won_battles,
-        "lost": ours.n_lost_battles,
-        "tied": ours.n_tied_battles,
-        "battles": ours.n_finished_battles,
-        "decisions": side.decisions,
-        "illegal": side.illegal,
-        "error": ours.error,
-    }
 
 
 def _opponent(match: Match, pool: BattlePool, sampling: Sampling, options: ModelOptions) -> Callable[..., Any] | None:
@@ -215,14 +210,11 @@ def _seated(side: ServerSide, **given: Any) -> Any:
             room = split_messages[0][0].removeprefix(">")
             for parts in split_messages[1:]:
                 if len(parts) > 2 and parts[1] == "request":
-                    self._take(room, "|".join(parts[2:]))
+                    if text := "|".join(parts[2:]):
+                        self._room_requests[room] = json.loads(text)
                 elif len(parts) > 1:
                     self._room_lines.setdefault(room, []).append("|".join(parts))
             await super()._handle_battle_message(split_messages)
-
-        def _take(self, room: str, text: str) -> None:
-            if text:
-                self._room_requests[room] = json.loads(text)
 
         def choose_move(self, battle: Any) -> Any:
             return self._chosen(battle.battle_tag)
@@ -236,13 +228,13 @@ def _seated(side: ServerSide, **given: Any) -> Any:
         async def _chosen(self, room: str) -> Any:
             lines, request = self._room_lines.pop(room, []), self._room_requests.pop(room, None)
             if request is None:  # a repeated request that was answered already
-                return _Words("default")
+                return _Words("/choose default")
             async with self._seating:
                 try:
-                    return _Words(await asyncio.to_thread(side.choose, room, lines, request))
+                    return _Words(f"/choose {await asyncio.to_thread(side.choose, room, lines, request)}")
                 except PalaverError as error:  # the battle continues, the result has the error
                     self.error = str(error)
-                    return _Words("default")
+                    return _Words("/choose default")
 
         def _battle_finished_callback(self, battle: Any) -> None:
             side.leave(battle.battle_tag)
@@ -254,8 +246,4 @@ def _seated(side: ServerSide, **given: Any) -> Any:
 class _Words:
     """A choice in the simulator's syntax, as poke-env sends it."""
 
-    choice: str
-
-    @property
-    def message(self) -> str:
-        return f"/choose {self.choice}"
+    message: str

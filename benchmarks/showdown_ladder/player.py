@@ -41,8 +41,7 @@ def decider(
         drawn: dict[str, random.Random] = {}
 
         def follow(battle: str, view: SideView, _: str, __: int) -> str:
-            random_state = drawn.setdefault(battle, random.Random(stable_seed(seed, battle)))
-            return rule(view, facts, random_state)
+            return rule(view, facts, drawn.setdefault(battle, random.Random(stable_seed(seed, battle))))
 
         return follow
     if name in ("oracle@1", "search@1"):
@@ -95,8 +94,7 @@ class ServerSide:
     """
 
     def __init__(self, format: str, pool: BattlePool, decide: Decide) -> None:
-        about = pool.request([["format", format]])[0]
-        self.format: str = about["id"]
+        self.format: str = pool.request([["format", format]])[0]["id"]
         self._pool, self._decide = pool, decide
         self._watched: dict[str, str] = {}  # room -> the pool's id of this side of its battle
         self.decisions = self.illegal = 0

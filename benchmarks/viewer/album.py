@@ -8,6 +8,7 @@ agents are indices in the episode.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from math import isfinite
@@ -20,7 +21,6 @@ from palaver.text import clean, one_line
 
 MOST_CHARACTERS = 24_000_000  # of a page's texts and numbers; a browser opens that in about a second
 NAME, REASON, LEGAL = 60, 2_000, 80  # characters of a name and of a reason; legal actions of an agent
-Pair = list[Any]
 
 
 class Album:
@@ -170,16 +170,11 @@ def figure(value: float) -> float | str:
 
 def _agents(episode: Episode) -> list[str]:
     """All agents, in the order of the first turn's rewards."""
-    every = (
-        name
-        for turn in episode.turns
-        for by_agent in (turn.rewards, turn.observations, turn.completions)
-        for name in by_agent
-    )
-    return list(dict.fromkeys(every))
+    named = ((*turn.rewards, *turn.observations, *turn.completions) for turn in episode.turns)
+    return list(dict.fromkeys(itertools.chain.from_iterable(named)))
 
 
-def _parts(turn: Turn, known: Mapping[str, int]) -> list[Pair]:
+def _parts(turn: Turn, known: Mapping[str, int]) -> list[list[Any]]:
     """Reward components by agent; one entry, under -1, if all agents have the same."""
     components = [[known[agent], _pairs(parts)] for agent, parts in turn.components.items() if agent in known and parts]
     if (
@@ -191,7 +186,7 @@ def _parts(turn: Turn, known: Mapping[str, int]) -> list[Pair]:
     return components
 
 
-def _pairs(numbers: Mapping[str, float]) -> list[Pair]:
+def _pairs(numbers: Mapping[str, float]) -> list[list[Any]]:
     return [[one_line(name, NAME), figure(value)] for name, value in numbers.items()]
 
 

@@ -48,11 +48,9 @@ def add_pictures(album: Album, stage: Stage, max_frames: int) -> list[str]:
     Frames of the last and the first step have priority.
     """
     cameras: dict[tuple[str, str], FrameRenderer] = {}
-    notes: list[str] = []
-    for index in _by_turns(album):
+    for entry, episode in _by_turns(album):
         if max_frames <= 0 or sum(len(camera.notes) for camera in cameras.values()) >= FAILED:
             break
-        entry, episode = album.episodes[index], album.records[index]
         key = (entry["kind"], episode.env)
         if key not in cameras:
             cameras[key] = _camera(stage, *key)
@@ -61,17 +59,14 @@ def add_pictures(album: Album, stage: Stage, max_frames: int) -> list[str]:
         max_frames = cameras[key].left
         for turn, address in film.frames if film else ():
             entry["turns"][turn - 1]["picture"] = address
-    for camera in cameras.values():
-        notes += camera.notes
-    return _few(notes)
+    return _few(note for camera in cameras.values() for note in camera.notes)
 
 
 def add_verdicts(album: Album, stage: Stage) -> list[str]:
     """Rerun the programs of the first episodes of every step; return reasons for those not run."""
     notes: list[str] = []
     left, failed = MOST_PROGRAMS, 0
-    for index in _by_turns(album):
-        entry, episode = album.episodes[index], album.records[index]
+    for entry, episode in _by_turns(album):
         if left < len(episode.turns):
             notes.append(f"tests were run for {MOST_PROGRAMS} programs, not for the others")
             break
@@ -89,20 +84,19 @@ def add_verdicts(album: Album, stage: Stage) -> list[str]:
     return _few(notes)
 
 
-def _by_turns(album: Album) -> list[int]:
-    """Order of episodes: evaluations, then training.
+def _by_turns(album: Album) -> list[tuple[dict[str, Any], Episode]]:
+    """Entries of the page and their episodes: evaluations, then training.
 
     In either, the last step comes before the first and both before the others, which are ordered line by line.
     """
     steps = sorted({episode["step"] or 0 for episode in album.episodes})
     rank = {step: order for order, step in enumerate([steps[-1], steps[0], *steps[1:-1]] if steps else [])}
 
-    def key(index: int) -> tuple[bool, bool, int, int]:
-        episode = album.episodes[index]
-        order = rank[episode["step"] or 0]
-        return episode["kind"] == "train", order > 1, episode["line"], order
+    def key(pair: tuple[dict[str, Any], Episode]) -> tuple[bool, bool, int, int]:
+        entry, order = pair[0], rank[pair[0]["step"] or 0]
+        return entry["kind"] == "train", order > 1, entry["line"], order
 
-    return sorted(range(len(album.episodes)), key=key)
+    return sorted(zip(album.episodes, album.records, strict=True), key=key)
 
 
 def _camera(stage: Stage, kind: str, name: str) -> FrameRenderer:
@@ -140,10 +134,11 @@ def verdicts(env: TextEnv, episode: Episode) -> list[dict[str, Any]]:
         raise PalaverError(f"the environment has no task {episode.task!r} any more")
     programs = []
     for turn in episode.turns:
-        texts = {agent: as_heard(completion.text, env.max_length)[0] for agent, completion in turn.completions.items()}
-        readings = {agent: answers.read(text) for agent, text in texts.items()}
-        silent = answers.read("")
-        aux, main = (readings.get(role) or readings.get(SOLO, silent) for role in (AUX, MAIN))
+        readings = {
+            agent: answers.read(as_heard(completion.text, env.max_length)[0])
+            for agent, completion in turn.completions.items()
+        }
+        aux, main = (readings.get(role) or readings.get(SOLO, answers.read("")) for role in (AUX, MAIN))
         program = join(problem.preamble, aux, main, problem.entry_point)
         entry: dict[str, Any] = {"source": clean(program.source), "verdict": "not run", "tests": []}
         if program.main is not None and not program.fault:

@@ -84,10 +84,8 @@ def write(source: Path | RunFolder, out: Path | None = None, choices: Choices | 
         replace_text(target, html(data))
     except OSError as error:
         raise ConfigError(f"cannot write {str(target)!r}: {error.strerror}") from error
-    first: dict[tuple[int | None, str], str] = {}
-    for episode in data["episodes"]:
-        if episode["kind"] == "eval":
-            first.setdefault((episode["step"], episode["task"]), episode["id"])
+    evaluated = [episode for episode in data["episodes"] if episode["kind"] == "eval"]
+    first = {(episode["step"], episode["task"]): episode["id"] for episode in reversed(evaluated)}
     return WrittenPage(target, len(data["episodes"]), data["notes"], first)
 
 

@@ -21,7 +21,6 @@ LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and nev
 _NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")
 
 Kind = Literal["eval", "train", ""]
-Unread = Callable[[], Episode | None]
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class ViewerSource:
         """Prefix of the ids of its episodes."""
         return f"{self.kind}-{self.step}-" if self.kind else "e"
 
-    def unread(self) -> Iterator[Unread]:
+    def unread(self) -> Iterator[Callable[[], Episode | None]]:
         """Yield a reader for each episode in order; a reader returns None for an unreadable one.
 
         Raises:
@@ -73,15 +72,16 @@ def find(path: Path, run: RunFolder | None = None) -> tuple[list[ViewerSource], 
         raise CheckpointError(f"there is neither a run folder nor a file of episodes {str(path)!r}")
     if files.shards(path):
         return [ViewerSource(path)], None
-    sources = [source for file in sorted((path / "episodes").glob("*")) if (source := _source(file))]
+    named = ((file, _NAME.fullmatch(file.name)) for file in sorted((path / "episodes").glob("*")))
+    sources = [ViewerSource(file, cast("Kind", name[1]), int(name[2])) for file, name in named if name]
     is_run = any((path / name).is_file() for name in (CONFIG, METRICS))
     if not sources and not is_run:
         inside = sorted(folder.parent.name for folder in path.glob("*/episodes"))
         hint = f"; it holds runs, name one of them: {', '.join(inside[:8])}" if inside else ""
         raise CheckpointError(f"{str(path)!r} holds neither a run, nor episodes, nor recorded battles{hint}")
     run = run or (read(path) if is_run else None)
-    evals = sorted((source for source in sources if source.kind == "eval"), key=lambda source: source.step or 0)
-    others = sorted((source for source in sources if source.kind != "eval"), key=lambda source: source.step or 0)
+    sources.sort(key=lambda source: source.step or 0)
+    evals, others = ([source for source in sources if (source.kind == "eval") == wanted] for wanted in (True, False))
     return [*spread(evals), *spread(others)], run
 
 
@@ -102,13 +102,6 @@ def spread(sources: Sequence[ViewerSource]) -> list[ViewerSource]:
 def _parsed(line: bytes | None) -> Episode | None:
     record = None if line is None else object_of(line)
     return None if record is None else episode_of(record)
-
-
-def _source(file: Path) -> ViewerSource | None:
-    named = _NAME.fullmatch(file.name)
-    if named:
-        return ViewerSource(file, cast("Kind", named[1]), int(named[2]))
-    return None
 
 
 def _lines(path: Path) -> Iterator[bytes | None]:

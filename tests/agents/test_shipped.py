@@ -19,7 +19,7 @@ from palaver.agents.tiny.build import SHIPPED, ensure
 from palaver.agents.tiny.gate import examine
 from palaver.benchmarks.experiments import warm_starts
 from palaver.benchmarks.experiments.warm_starts import COMMAND, generators, ship
-from palaver.core import PolicyError, stable_seed
+from palaver.core import PolicyError, load_attribute, stable_seed
 from palaver.registry import spec
 from palaver.trainers.config.loading import load
 from palaver.trainers.rollout.team import model_options
@@ -64,7 +64,7 @@ def test_all_together_are_small():
 @pytest.mark.parametrize("name", generators())
 def test_the_shipped_weights_pass_the_examination(name):
     """Measured again: on another processor other texts are sampled, and they must pass, too."""
-    folder, generate = ensure(name), build._generator(name)
+    folder, generate = ensure(name), load_attribute(name)
     model, tokenizer = load_pretrained(str(folder), pick_device("cpu"))
     known = generate(build.suited(generate).texts, stable_seed("tiny texts", 0))
     found = examine(model, tokenizer, known, build._fresh(generate, stable_seed("tiny gate", 0)))

@@ -105,8 +105,7 @@ class DenseDecoder:
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        device: torch.device = self.model.lm_head.weight.device
-        return device
+        return torch.device(self.model.lm_head.weight.device)
 
     @torch.no_grad()
     def refresh(self) -> None:
@@ -184,8 +183,7 @@ class DenseDecoder:
         self._add_times(x, F.silu(gate).mul_(up), layer, "down")
 
     def _times(self, x: Tensor, layer: FoldedLayer, product: Product) -> Tensor:
-        weight: Tensor = getattr(layer, product)
-        return torch.mm(x, weight)
+        return torch.mm(x, getattr(layer, product))
 
     def _add_times(self, total: Tensor, x: Tensor, layer: FoldedLayer, product: Product) -> None:
         total.addmm_(x, getattr(layer, product))

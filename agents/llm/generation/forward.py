@@ -16,7 +16,7 @@ from palaver.agents.llm.generation.dense_decoder import PRODUCTS, DenseDecoder, 
 from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates, as_library_cache
 from palaver.agents.llm.generation.requests import Adapters
 from palaver.agents.llm.model.inference_copy import InferenceCopy
-from palaver.agents.llm.scoring.split_head import SplitModel, holds, narrowed, split_head
+from palaver.agents.llm.scoring.split_head import holds, narrowed, split_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,6 @@ class Forward(Protocol):
     @property
     def device(self) -> torch.device:
         """Device of the computation."""
-        ...
 
     def prefill(self, ids: Tensor, lengths: Sequence[int], adapters: Sequence[int] = ()) -> tuple[Tensor, LayerStates]:
         """Run right-padded prompts (U, P); return logits (U, V) and layer states (U, h, P, d).
@@ -142,18 +141,15 @@ class Forward(Protocol):
         Logits are those after each prompt's last token. `adapters` (U) is the adapter index of each, -1 or nothing for
         none; a model without adapters ignores it.
         """
-        ...
 
     def step(self, ids: Tensor, store: KeyValues) -> Tensor:
         """Add one token per row (R,); return logits (R, V).
 
         Fills the store's current column and moves it on.
         """
-        ...
 
     def refresh(self) -> None:
         """Take over the model's weights after they changed."""
-        ...
 
 
 class LibraryForward:
@@ -175,19 +171,16 @@ class LibraryForward:
     def prefill(self, ids: Tensor, lengths: Sequence[int], adapters: Sequence[int] = ()) -> tuple[Tensor, LayerStates]:
         """See `Forward.prefill`: causal and unmasked, as padding on the right is never looked at."""
         parts = split_head(self.model)  # before rows are mixed: it tries the model on rows of its own
-        with self._mixed(adapters or [-1] * len(ids)):
-            return self._prefill(parts, ids, lengths)
-
-    def _prefill(self, parts: SplitModel | None, ids: Tensor, lengths: Sequence[int]) -> tuple[Tensor, LayerStates]:
         cache = DynamicCache()
         row = torch.arange(len(ids), device=ids.device)
         last = torch.tensor([length - 1 for length in lengths], device=ids.device)
-        if parts is not None:
-            logits = parts.head(parts.trunk(input_ids=ids, past_key_values=cache, use_cache=True)[0][row, last])
-        else:
-            columns, index = torch.unique(last, return_inverse=True)
-            logits = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=columns).logits
-            logits = logits[row, index]
+        with self._mixed(adapters or [-1] * len(ids)):
+            if parts is not None:
+                logits = parts.head(parts.trunk(input_ids=ids, past_key_values=cache, use_cache=True)[0][row, last])
+            else:
+                columns, index = torch.unique(last, return_inverse=True)
+                output = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=columns)
+                logits = output.logits[row, index]
         return logits.float(), [(layer.keys, layer.values) for layer in cache.layers]
 
     def step(self, ids: Tensor, store: KeyValues) -> Tensor:

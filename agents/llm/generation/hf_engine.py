@@ -24,7 +24,7 @@ from palaver.agents.llm.generation.requests import (
     in_batches,
     room,
 )
-from palaver.agents.llm.generation.sampler import Sampler, uniforms
+from palaver.agents.llm.generation.sampler import Sampler, uniform_table
 from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.scoring.packing import padded
 
@@ -94,7 +94,7 @@ class _Draw(LogitsProcessor):  # type: ignore[misc]
     def __init__(self, rows: Sequence[GenerationRequest], device: torch.device) -> None:
         self.sampler = Sampler([row.sampling for row in rows])
         max_tokens = max(row.sampling.max_tokens for row in rows)
-        self.uniform = torch.from_numpy(np.stack([uniforms(row.seed, max_tokens) for row in rows], 1)).to(device)
+        self.uniform = uniform_table([row.seed for row in rows], max_tokens, device)
         self.drawn: list[Tensor] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:

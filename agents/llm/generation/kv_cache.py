@@ -89,8 +89,7 @@ class KeyValues:
         for tensors in (self.keys, self.values):
             for layer, old in enumerate(tensors):
                 new = old.new_empty((len(rows), old.shape[1], self.columns - start, old.shape[3]))
-                used = old[:, :, start : self.column].index_select(0, rows)
-                new[:, :, : self.column - start] = used
+                new[:, :, : self.column - start] = old[:, :, start : self.column].index_select(0, rows)
                 tensors[layer] = new
         self.padding = self.padding - start
         self.column -= start

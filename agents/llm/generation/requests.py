@@ -45,11 +45,9 @@ class Generator(Protocol):
 
     def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """One sample per row, in order."""
-        ...
 
     def refresh(self) -> None:
         """Take over the model's weights after they changed."""
-        ...
 
 
 class Progress:
@@ -121,19 +119,15 @@ class Adapters(Protocol):
     @property
     def served(self) -> Sequence[str]:
         """Their names in peft's layers."""
-        ...
 
     def mixes(self) -> bool:
         """True if `mixed` works in this model."""
-        ...
 
     def mixed(self, adapters: Sequence[int]) -> AbstractContextManager[None]:
         """Inside, row n of every batch of len(adapters) rows is computed with adapter `adapters[n]`."""
-        ...
 
     def only(self, adapter: int) -> AbstractContextManager[Any]:
         """Inside, everything is computed with this one."""
-        ...
 
 
 class SequentialAdapters:

@@ -28,6 +28,11 @@ def uniforms(seed: int, n: int) -> np.ndarray:
     return np.random.Generator(np.random.Philox(key=seed & _MASK64)).random(n)
 
 
+def uniform_table(seeds: Sequence[int], n: int, device: torch.device) -> Tensor:
+    """The `uniforms` of rows with these seeds, (n, R)."""
+    return torch.from_numpy(np.stack([uniforms(seed, n) for seed in seeds], 1)).to(device)
+
+
 class Sampler:
     """Sampler of tokens for a batch.
 
@@ -93,8 +98,7 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
             # equals of the last candidate may lie outside, so it must not be in the nucleus
             if bool(((weights.sum(-1) >= top_p) & (weights[:, -1] < lowest[:, 0])).all()):
                 return _draw_among(candidates, weights.masked_fill(weights < lowest, 0.0), uniform)
-    nucleus = probabilities.masked_fill(probabilities < kept_floor(probabilities, top_p), 0.0)
-    return _draw_all(nucleus, uniform)
+    return _draw_all(probabilities.masked_fill(probabilities < kept_floor(probabilities, top_p), 0.0), uniform)
 
 
 def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,6 @@ import copy
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -50,7 +49,8 @@ class Lora:
         key = f"adapter{self._count}"
         self._count += 1
         # peft uses names that transformers has deprecated, and remarks on every transposed layer (GPT-2)
-        with _drawn_from(stable_seed("adapter", seed)), quiet(), warnings.catch_warnings():
+        with torch.random.fork_rng(devices=[]), quiet(), warnings.catch_warnings():
+            torch.default_generator.manual_seed(stable_seed("adapter", seed))
             warnings.simplefilter("ignore")
             if self._peft is None:
                 self._peft = PeftModel(self.model, copy.deepcopy(config), key)
@@ -105,8 +105,11 @@ class Lora:
         Works as peft's own `adapter_names`, but these hooks are also removed after an error.
         """
         names = [BASE if adapter < 0 else self.served[adapter] for adapter in adapters]
-        hook = partial(_named, names)
-        handles = [layer.register_forward_pre_hook(hook, with_kwargs=True) for layer in self._layers]
+
+        def name_rows(_: nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
+            return inputs, keywords | {"adapter_names": names}
+
+        handles = [layer.register_forward_pre_hook(name_rows, with_kwargs=True) for layer in self._layers]
         try:
             yield
         finally:
@@ -136,9 +139,7 @@ class Lora:
 
     def exported(self, key: str) -> dict[str, Tensor]:
         """The weights of an adapter as peft writes them to a file."""
-        weights: dict[str, Tensor] = get_peft_model_state_dict(
-            self._peft, adapter_name=key, save_embedding_layers=False
-        )
+        weights = get_peft_model_state_dict(self._peft, adapter_name=key, save_embedding_layers=False)
         return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
 
     def imported(self, key: str, weights: Mapping[str, Tensor]) -> str:
@@ -174,20 +175,6 @@ class Lora:
             with self.only(adapter):
                 alone.append(self.model(input_ids=ids[:1], use_cache=False).logits)
         return close(mixed, torch.cat(alone))
-
-
-def _named(names: list[str], layer: nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
-    """Before a layer's forward: tell it which adapter each row has."""
-    del layer
-    return inputs, keywords | {"adapter_names": names}
-
-
-@contextmanager
-def _drawn_from(seed: int) -> Iterator[None]:
-    """Random numbers on the CPU from this seed; the global generator is as before afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
 
 
 class _Further:

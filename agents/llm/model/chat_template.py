@@ -97,12 +97,7 @@ class Renderer:
     def answer(self, text: str) -> list[int]:
         """Ids of an answer by another author, as this model would generate it, end token included."""
         messages, replaced = self._messages((Message("assistant", text),))
-        token_ids: list[int] = []
-        for index, piece in enumerate(_PLACEHOLDER.split(messages[0]["content"])):  # text, number, text, ..., text
-            if index % 2:
-                token_ids += self._encode_letters(replaced[int(piece)])
-            elif piece:
-                token_ids += self._encode_text(piece, False)
+        token_ids = self._encode_pieces(messages[0]["content"], replaced, special=False)
         end_ids = self.end_tokens()
         eos_id = self.tokenizer.eos_token_id
         return [*token_ids, *([eos_id] if eos_id in end_ids else sorted(end_ids)[:1])]
@@ -181,17 +176,24 @@ class Renderer:
         return "".join(f"{message['content']}\n" for message in messages)
 
     def _encode(self, text: str, replaced: list[str]) -> list[int]:
-        """Ids of a rendered conversation; without a template, special tokens in front."""
-        special = not self.uses_template
-        if not replaced:
-            return self._strip_end(self._encode_text(text, special))
+        """Ids of a rendered conversation; without a template, special tokens in front.
+
+        The end token that some tokenizers append is removed, for an answer must follow.
+        """
+        token_ids = self._encode_pieces(text, replaced, special=not self.uses_template)
+        if not self.uses_template and len(token_ids) > 1 and token_ids[-1] == self.tokenizer.eos_token_id:
+            return token_ids[:-1]
+        return token_ids
+
+    def _encode_pieces(self, text: str, replaced: list[str], special: bool) -> list[int]:
+        """Ids of a text with placeholders, behind special tokens if requested."""
         token_ids: list[int] = []
         for index, piece in enumerate(_PLACEHOLDER.split(text)):  # text, number, text, ..., text
             if index % 2:
                 token_ids += self._encode_letters(replaced[int(piece)])
             elif piece or (index == 0 and special):
                 token_ids += self._encode_text(piece, special and index == 0)
-        return self._strip_end(token_ids)
+        return token_ids
 
     def _encode_text(self, text: str, special: bool) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=special))
@@ -200,12 +202,6 @@ class Renderer:
         """Ids of each letter by itself, without special tokens."""
         token_ids = (token_id for letter in text for token_id in self._encode_text(letter, False))
         return [token_id for token_id in token_ids if token_id not in self._special_ids]
-
-    def _strip_end(self, token_ids: list[int]) -> list[int]:
-        """Remove the end token that some tokenizers append, for an answer must follow."""
-        if not self.uses_template and len(token_ids) > 1 and token_ids[-1] == self.tokenizer.eos_token_id:
-            return token_ids[:-1]
-        return token_ids
 
 
 def _placeholder(index: int) -> str:

@@ -25,14 +25,12 @@ class InferenceCopy:
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        device: torch.device = next(self.master.parameters()).device
-        return device
+        return torch.device(next(self.master.parameters()).device)
 
     @cached_property
     def model(self) -> Any:
         """The model that computes: the master, or its copy in `dtype`."""
-        held: torch.dtype = next(self.master.parameters()).dtype
-        return self.master if self.dtype == held else _copy(self.master, self.dtype)
+        return self.master if self.dtype == next(self.master.parameters()).dtype else _copy(self.master, self.dtype)
 
     def refresh(self) -> None:
         """Copy the trained weights and buffers into the copy, if there is one."""
@@ -85,19 +83,15 @@ class FrozenCopy(Protocol):
 
     def active(self) -> AbstractContextManager[Any]:
         """Yields a model in evaluation mode that computes as the copy."""
-        ...
 
     def take(self) -> None:
         """Copy the policy's present weights."""
-        ...
 
     def state_dict(self) -> dict[str, Tensor]:
         """The copy of what is trained, by name."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """The inverse of `state_dict`."""
-        ...
 
 
 class FrozenModel:
@@ -132,19 +126,15 @@ class Trunk(Protocol):
 
     def parameters(self) -> list[nn.Parameter]:
         """Trained parameters."""
-        ...
 
     def active(self) -> AbstractContextManager[Any]:
         """Yields the decoder that computes as this trunk; backward passes belong inside, too."""
-        ...
 
     def state_dict(self) -> dict[str, Tensor]:
         """Trained parameters by name."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """The inverse of `state_dict`."""
-        ...
 
 
 class OwnTrunk:

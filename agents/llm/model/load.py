@@ -125,7 +125,8 @@ def _read(source: str, path: str, dtype: torch.dtype, kind: Kind, *, local: bool
         raise PolicyError(f"{source!r} is an adapter on the hub; fetch it (hf download {source}) and name its folder")
     if missing := sorted(set(report["missing_keys"]) - set(kind.fresh)):
         raise PolicyError(f"the model {source!r} lacks {len(missing)} of its weights, among them {missing[0]!r}")
-    if not _reads_letters(tokenizer):
+    letters = tokenizer.encode("abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ", add_special_tokens=False)
+    if all(token == tokenizer.unk_token_id for token in letters):  # the library makes up an empty one where none is
         raise PolicyError(f"the model {source!r} comes without a tokenizer that can read ordinary text")
     return model, tokenizer
 
@@ -145,12 +146,6 @@ def quiet() -> Iterator[None]:
         library_logging.set_verbosity(level)
         if bars:
             library_logging.enable_progress_bar()
-
-
-def _reads_letters(tokenizer: Any) -> bool:
-    """False for the empty tokenizer that the library makes up where a folder has none."""
-    ids = tokenizer.encode("abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ", add_special_tokens=False)
-    return any(token != tokenizer.unk_token_id for token in ids)
 
 
 def _folder(source: str) -> Path | None:

@@ -61,8 +61,7 @@ class LLMPolicy:
     @property
     def device(self) -> torch.device:
         """Device of the model."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        return torch.device(next(self.model.parameters()).device)
 
     @property
     def shared_engine(self) -> object:
@@ -140,10 +139,6 @@ class LLMPolicy:
             PolicyError: see `act`.
         """
         ids = tuple(self.render(request.conversation))
-        self._check(ids, request)
-        return ids
-
-    def _check(self, ids: Sequence[int], request: Request) -> None:
         length, max_length = len(ids), self.options.max_prompt_tokens
         config = self.model.config.get_text_config()
         if max(ids) >= config.vocab_size:
@@ -158,6 +153,7 @@ class LLMPolicy:
                 f"the prompt of {request.agent!r} has {length} tokens; with max_tokens={request.sampling.max_tokens} "
                 f"it does not fit the context of {context} tokens of {self.name!r}"
             )
+        return ids
 
     def completion(self, prompt: tuple[int, ...], sampling: Sampling, sample: GenerationResult) -> Completion:
         """Make a completion of sampled tokens."""

@@ -13,7 +13,7 @@ from palaver.agents.base.rewards import split_options
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.top_logprobs import top_logprobs
-from palaver.core import Completion, PolicyError, Request
+from palaver.core import PolicyError, Request
 from palaver.scoring import Cost
 
 PROMPT = 32_768  # tokens, by default: a group's answers share one prompt
@@ -76,7 +76,10 @@ class LocalChat:
             tops |= dict(
                 zip(indices, top_logprobs(self.policy, [completions[index] for index in indices], k), strict=True)
             )
-        return [Answer(u.text, u.finish, tops.get(index, ()), _cost(u)) for index, u in enumerate(completions)]
+        return [
+            Answer(u.text, u.finish, tops.get(index, ()), Cost(len(u.prompt_ids), len(u.token_ids), calls=1))
+            for index, u in enumerate(completions)
+        ]
 
 
 def digest(policy: LLMPolicy) -> str:
@@ -90,7 +93,3 @@ def digest(policy: LLMPolicy) -> str:
 
 def _request(question: Question) -> Request:
     return Request("judge", question.conversation, (question.seed,), question.sampling)
-
-
-def _cost(completion: Completion) -> Cost:
-    return Cost(len(completion.prompt_ids), len(completion.token_ids), 0.0, 1)

@@ -225,18 +225,17 @@ def load_adapters(folders: Mapping[str, str], options: ModelOptions = DEFAULT_OP
         PolicyError: an adapter or its base cannot be loaded.
     """
     engines: dict[str, SharedEngine] = {}
-    for folder in folders.values():
+    served: dict[str, tuple[SharedEngine, int]] = {}
+    for name, folder in folders.items():
         base = _canonical_source(read_config(folder).base_model_name_or_path)
         if base not in engines:
             try:
                 engines[base] = _load_engine(base, options)
             except PolicyError as error:
                 raise PolicyError(f"the adapter in {folder!r} needs its base: {error}") from error
-    served: dict[str, tuple[SharedEngine, int]] = {}
-    for name, folder in folders.items():
-        engine = engines[_canonical_source(read_config(folder).base_model_name_or_path)]
-        served[name] = engine, len(engine.lora.served)
-        engine.lora.served.append(engine.load(folder, trained=True))
+        lora = engines[base].lora
+        served[name] = engines[base], len(lora.served)
+        lora.served.append(engines[base].load(folder, trained=True))
     return {name: AdapterPolicy(engine, index, name) for name, (engine, index) in served.items()}
 
 

@@ -11,7 +11,7 @@ is that of one tile, and on a CPU a tile, its weights and their gradient stay in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,8 @@ MIN_CHUNK = 32
 TILE = 1 << 19  # logits of a tile on a CPU, 2 MiB in fp32
 TILE_COLUMNS = 2048  # of the vocabulary, on a CPU; elsewhere a tile has them all, for few large operations are faster
 TILE_ELSEWHERE = 1 << 24
+
+Tile = tuple[slice, slice, Tensor]  # rows, columns, and the part of a table (n, V) there
 
 
 def linear_logprobs(
@@ -104,25 +106,52 @@ class _LinearLogprobs(torch.autograd.Function):
         hidden, weight, targets, bias, logprobs, total = ctx.saved_tensors
         stored_logits = ctx.stored_logits
         ctx.stored_logits = None  # it is overwritten below; a second backward computes it again
-        needs_hidden, needs_weight, _, needs_bias = ctx.needs_input_grad[:4]
         h, w = hidden.to(ctx.compute), weight.to(ctx.compute)
-        to_hidden = torch.zeros_like(hidden, dtype=logprobs.dtype) if needs_hidden else None
-        to_weight = torch.zeros_like(weight) if needs_weight else None
-        to_bias = torch.zeros_like(bias) if needs_bias else None
         scale = gradient / ctx.temperature
         at_target = -scale * torch.expm1(logprobs)  # 1 - p_y, which bf16 rounds to 0 where p_y is above 0.998
-        for rows, columns, slope in _probabilities(stored_logits, total, h, w, targets, bias, ctx.temperature):
-            slope *= -scale[rows, None].to(slope.dtype)
-            inside = ((targets[rows] >= columns.start) & (targets[rows] < columns.stop)).nonzero()[:, 0]
-            slope[inside, targets[rows][inside] - columns.start] = at_target[rows][inside].to(slope.dtype)
-            slope = slope.to(ctx.compute)
-            if to_hidden is not None:
-                accumulate(to_hidden[rows], slope, w[columns])
-            if to_weight is not None:
-                accumulate(to_weight[columns], slope.t(), h[rows])
-            if to_bias is not None:
-                to_bias[columns] += slope.sum(0, dtype=to_bias.dtype)
-        return None if to_hidden is None else to_hidden.to(hidden.dtype), to_weight, None, to_bias, None, None, None
+
+        def slopes() -> Iterator[Tile]:
+            for rows, columns, slope in _probabilities(stored_logits, total, h, w, targets, bias, ctx.temperature):
+                slope *= -scale[rows, None].to(slope.dtype)
+                inside = ((targets[rows] >= columns.start) & (targets[rows] < columns.stop)).nonzero()[:, 0]
+                slope[inside, targets[rows][inside] - columns.start] = at_target[rows][inside].to(slope.dtype)
+                yield rows, columns, slope
+
+        needs_hidden, needs_weight, _, needs_bias = ctx.needs_input_grad[:4]
+        needs = (needs_hidden, needs_weight, needs_bias)
+        to_hidden, to_weight, to_bias = _gradients((hidden, weight, bias), needs, (h, w), slopes(), logprobs.dtype)
+        return to_hidden, to_weight, None, to_bias, None, None, None
+
+
+def _gradients(
+    inputs: tuple[Tensor, Tensor, Tensor],
+    needs: Sequence[bool],
+    factors: tuple[Tensor, Tensor],
+    slopes: Iterable[Tile],
+    dtype: torch.dtype,
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Gradients of hidden states, weight and bias, each if it is needed.
+
+    Args:
+        inputs: hidden states, weight and bias.
+        needs: which of them have a gradient.
+        factors: hidden states and weight in the dtype of the products.
+        slopes: gradients of the logits.
+        dtype: of the sums over the vocabulary.
+    """
+    (hidden, weight, bias), (h, w) = inputs, factors
+    to_hidden = torch.zeros_like(hidden, dtype=dtype) if needs[0] else None
+    to_weight = torch.zeros_like(weight) if needs[1] else None
+    to_bias = torch.zeros_like(bias) if needs[2] else None
+    for rows, columns, slope in slopes:
+        slope = slope.to(h.dtype)
+        if to_hidden is not None:
+            accumulate(to_hidden[rows], slope, w[columns])
+        if to_weight is not None:
+            accumulate(to_weight[columns], slope.t(), h[rows])
+        if to_bias is not None:
+            to_bias[columns] += slope.sum(0, dtype=to_bias.dtype)
+    return None if to_hidden is None else to_hidden.to(hidden.dtype), to_weight, to_bias
 
 
 def _probabilities(
@@ -133,15 +162,13 @@ def _probabilities(
     targets: Tensor,
     bias: Tensor | None,
     temperature: float,
-) -> Iterator[tuple[slice, slice, Tensor]]:
+) -> Iterator[Tile]:
     """Rows, columns and softmax of every tile of the logits.
 
     Each tile is computed again, or is the one that was kept.
     """
     if total is not None:
-        for rows, columns in tiles(h, w):
-            tile_bias = None if bias is None else bias[columns]
-            logits = head_logits(h[rows], w[columns], tile_bias, temperature, None).to(total.dtype)
+        for rows, columns, logits in tiles(h, w, bias, temperature, total.dtype):
             yield rows, columns, logits.sub_(total[rows, None]).exp_()
         return
     for rows in _chunks(len(h), len(w), h.dtype):
@@ -162,9 +189,7 @@ def _log_sum_exp(
     """
     top = h.new_full((len(h),), -torch.inf, dtype=dtype)
     mass, at_target = torch.zeros_like(top), torch.zeros_like(top)
-    for rows, columns in tiles(h, w):
-        tile_bias = None if bias is None else bias[columns]
-        logits = head_logits(h[rows], w[columns], tile_bias, temperature, None).to(dtype)
+    for rows, columns, logits in tiles(h, w, bias, temperature, dtype):
         column = targets[rows] - columns.start
         inside = column.clamp(0, logits.shape[1] - 1)
         target_logits = logits.gather(1, inside[:, None])[:, 0]
@@ -176,15 +201,20 @@ def _log_sum_exp(
     return top + mass.log_(), at_target
 
 
-def tiles(hidden: Tensor, weight: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of the logits; all rows of some columns before the next columns."""
+def tiles(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, dtype: torch.dtype
+) -> Iterator[Tile]:
+    """Rows, columns and logits of every tile; all rows of some columns before the next columns."""
     n, vocabulary = len(hidden), len(weight)
     cpu = hidden.device.type == "cpu"
     wide = min(TILE_COLUMNS, vocabulary) if cpu else vocabulary
     high = max(1, (TILE if cpu else TILE_ELSEWHERE) // wide)
     for column in range(0, vocabulary, wide):
+        columns = slice(column, min(column + wide, vocabulary))
+        tile_bias = None if bias is None else bias[columns]
         for row in range(0, n, high):
-            yield slice(row, min(row + high, n)), slice(column, min(column + wide, vocabulary))
+            rows = slice(row, min(row + high, n))
+            yield rows, columns, head_logits(hidden[rows], weight[columns], tile_bias, temperature, None).to(dtype)
 
 
 def _chunks(n: int, vocabulary: int, dtype: torch.dtype) -> Iterator[slice]:
@@ -260,8 +290,7 @@ class _LinearEntropy(torch.autograd.Function):
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, compute: torch.dtype
     ) -> Tensor:
         h, w = hidden.to(compute), weight.to(compute)
-        wide = torch.promote_types(hidden.dtype, torch.float32)
-        total, entropy = _sums(h, w, bias, temperature, wide)
+        total, entropy = _sums(h, w, bias, temperature, torch.promote_types(hidden.dtype, torch.float32))
         ctx.temperature, ctx.compute = temperature, compute
         ctx.save_for_backward(hidden, weight, bias, total, entropy)
         return entropy
@@ -270,24 +299,16 @@ class _LinearEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, total, entropy = ctx.saved_tensors
-        needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
         h, w = hidden.to(ctx.compute), weight.to(ctx.compute)
-        to_hidden = torch.zeros_like(hidden, dtype=total.dtype) if needs_hidden else None
-        to_weight = torch.zeros_like(weight) if needs_weight else None
-        to_bias = torch.zeros_like(bias) if needs_bias else None
         scale = -gradient / ctx.temperature
-        for rows, columns in tiles(h, w):
-            tile_bias = None if bias is None else bias[columns]
-            logp = head_logits(h[rows], w[columns], tile_bias, ctx.temperature, None).to(total.dtype)
-            logp = logp.sub_(total[rows, None])
-            slope = (logp.exp() * logp.add_(entropy[rows, None]) * scale[rows, None]).to(ctx.compute)
-            if to_hidden is not None:
-                accumulate(to_hidden[rows], slope, w[columns])
-            if to_weight is not None:
-                accumulate(to_weight[columns], slope.t(), h[rows])
-            if to_bias is not None:
-                to_bias[columns] += slope.sum(0, dtype=to_bias.dtype)
-        return None if to_hidden is None else to_hidden.to(hidden.dtype), to_weight, to_bias, None, None
+
+        def slopes() -> Iterator[Tile]:
+            for rows, columns, logits in tiles(h, w, bias, ctx.temperature, total.dtype):
+                logp = logits.sub_(total[rows, None])
+                yield rows, columns, logp.exp() * logp.add_(entropy[rows, None]) * scale[rows, None]
+
+        needs = ctx.needs_input_grad[:3]
+        return *_gradients((hidden, weight, bias), needs, (h, w), slopes(), total.dtype), None, None
 
 
 def _sums(h: Tensor, w: Tensor, bias: Tensor | None, temperature: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -298,11 +319,9 @@ def _sums(h: Tensor, w: Tensor, bias: Tensor | None, temperature: float, dtype: 
     """
     top = h.new_full((len(h),), torch.finfo(dtype).min, dtype=dtype)
     mass, lean = torch.zeros_like(top), torch.zeros_like(top)
-    for rows, columns in tiles(h, w):
-        tile_bias = None if bias is None else bias[columns]
-        below = head_logits(h[rows], w[columns], tile_bias, temperature, None).to(dtype)
-        higher = torch.maximum(top[rows], below.amax(1))
-        below = below.sub_(higher[:, None])
+    for rows, _, logits in tiles(h, w, bias, temperature, dtype):
+        higher = torch.maximum(top[rows], logits.amax(1))
+        below = logits.sub_(higher[:, None])
         weight = below.exp()
         shift = top[rows] - higher
         rescale = shift.exp()

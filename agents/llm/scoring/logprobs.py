@@ -125,7 +125,7 @@ def _scores(
     """
     parts, temperature = split_head(model), sampling.temperature or 1.0
     if parts is None:
-        logits, targets = _full_logits(model, prompts, answers, device)
+        logits, targets = full_logits(model, prompts, answers)
         if sampling.truncated:
             return truncated_scores(logits, lambda rows: rows, targets, sampling, entropy=entropy)
         logp = (logits / temperature).log_softmax(1)
@@ -154,13 +154,14 @@ def _padded(
     return parts.trunk(input_ids=ids[:, :-1], use_cache=False)[0][row, position], ids[row, position + 1]
 
 
-def _full_logits(
-    model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
+def full_logits(
+    model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
 ) -> tuple[Tensor, Tensor]:
     """Logits (n, V) before all answer tokens, in order, and the tokens (n,).
 
-    For a model that cannot be split into trunk and head.
+    n is 1 or more. Right-padded: causal attention never looks at padding on the right, so no mask is needed.
     """
+    device = next(model.parameters()).device
     ids, row, position = (torch.from_numpy(array).to(device) for array in _layout(prompts, answers))
     columns, index = torch.unique(position, return_inverse=True)
     logits: Tensor = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=columns).logits[row, index]
@@ -216,15 +217,13 @@ def choice_scores(
     if not choices or not all(choices):
         raise PolicyError("there is nothing to choose from: no answer was given")
     flat = [answer for options in choices for answer in options]
-    encoded = tokenizer(flat, add_special_tokens=False)["input_ids"]
-    answers = [[*ids, tokenizer.eos_token_id] for ids in encoded]
+    answers = [[*ids, tokenizer.eos_token_id] for ids in tokenizer(flat, add_special_tokens=False)["input_ids"]]
     repeated = [prompt for prompt, options in zip(prompts, choices, strict=True) for _ in options]
     logp, _ = response_logprobs(model, repeated, answers)
     sums = logp.sum(1)
     counts = torch.tensor([len(options) for options in choices], device=sums.device)
     mask = torch.arange(int(counts.max()), device=sums.device) < counts[:, None]
-    scores = sums.new_full(mask.shape, NEVER).masked_scatter(mask, sums)
-    return scores, mask
+    return sums.new_full(mask.shape, NEVER).masked_scatter(mask, sums), mask
 
 
 def pick(scores: Sequence[float], temperature: float, seed: int) -> int:
