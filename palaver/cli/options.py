@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -15,6 +16,8 @@ from palaver.core import Sampling
 from palaver.utils.config import Section, parse_overrides, validated
 
 S = TypeVar("S", bound=Section)
+
+group = partial(typer.Typer, no_args_is_help=True, rich_markup_mode="rich")  # of commands
 
 TEAM_HELP = (
     "Policy: [bold]tiny[/bold], [bold]random[/bold], [bold]echo[/bold], [bold]human[/bold], "

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.text import Text
 
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
-from palaver.utils.progress import progress_columns
+from palaver.utils.progress import Bar
 
 
 def title(config: RunConfig, algorithm: Algorithm, samples: str) -> Text:
@@ -24,12 +23,11 @@ def title(config: RunConfig, algorithm: Algorithm, samples: str) -> Text:
 @contextmanager
 def bar(config: RunConfig, done: int, console: Console, *, visible: bool) -> Iterator[Any]:
     """Live progress bar; yields the function that the loop calls after each step."""
-    with Progress(*progress_columns("training"), console=console, disable=not visible) as progress:
-        task = progress.add_task("", total=config.train.steps, completed=done, shown="")
+    with Bar("training", console, config.train.steps, disable=not visible) as progress:
+        progress.show(completed=done)
 
         def report(step: int, metrics: Mapping[str, Any]) -> None:
             speed = f"  {metrics['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in metrics else ""
-            text = f"reward {metrics['reward/mean']:.3f}{speed}"
-            progress.update(task, completed=step, shown=text)
+            progress.show(f"reward {metrics['reward/mean']:.3f}{speed}", completed=step)
 
         yield report

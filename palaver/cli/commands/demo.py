@@ -104,11 +104,6 @@ BAR_WIDTH = 10  # characters
 SEED_OFFSETS = (0, 3, 4)  # of the second act's runs; the last runs only if the conventions of the others agree
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command("demo", help=HELP)(demo)
-
-
 def demo(
     items: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides for every run.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the runs.", show_default="runs/demo-TIME")] = None,

@@ -46,11 +46,6 @@ The team of a run plays with that run's keywords, held-out tasks and sampling, u
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("evaluate", help=HELP)(evaluate)
-
-
 def evaluate(
     ctx: typer.Context,
     env: Annotated[str, typer.Argument(metavar="ENV", help="An environment, as arxiv-v0, or a scenario.")],

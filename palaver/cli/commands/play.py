@@ -33,11 +33,6 @@ HELP = """Play one episode in the terminal, by hand or with any team.
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("play", help=HELP)(play)
-
-
 def play(
     env: Annotated[str, typer.Argument(metavar="ENV", help="An environment, as arxiv-v0.")],
     pairs: options.Pairs = None,

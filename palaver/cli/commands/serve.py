@@ -38,11 +38,6 @@ POLICY_HELP = (
 OPEN_HELP = f"Listen on other addresses than 127.0.0.1 too; clients then need the key in {KEY}, and see plain HTTP."
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("serve", help=HELP)(serve)
-
-
 def serve(
     policy: Annotated[str, typer.Argument(metavar="POLICY", help=POLICY_HELP)],
     env: Annotated[str, typer.Option(help="Environment of scripted policies and the tiny model.")] = "",

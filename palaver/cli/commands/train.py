@@ -41,11 +41,6 @@ Ctrl-C saves a checkpoint and ends the run cleanly.
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("train", help=HELP)(train)
-
-
 def train(
     recipe: Annotated[
         str | None,

@@ -25,11 +25,6 @@ The page is one file that loads nothing: agents in columns, rewards and componen
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("view", help=HELP)(view)
-
-
 def view(
     path: Annotated[Path, typer.Argument(metavar="RUN|EPISODES", help="Run folder, .jsonl, .jsonl.gz, or battles.")],
     out: Annotated[

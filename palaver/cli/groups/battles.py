@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from palaver.cli import options
 from palaver.cli.output import console, count, errors, facts, note, print_error, say, table
 from palaver.core import ConfigError, did_you_mean
 
@@ -33,12 +34,7 @@ HELP = """Inspect and import recorded battles, the data of cloning.
 """
 SHOWN = 8  # maximum of broken files that are listed; the others are counted
 
-app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
-
-
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app, name="battles")
+app = options.group(help=HELP)
 
 
 @app.command("show")

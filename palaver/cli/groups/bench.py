@@ -82,16 +82,10 @@ docs/teams.md has measured numbers.
 """
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the group."""
-    app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
-    app.command("step", help=STEP)(step)
-    app.command("sandbox", help=SANDBOX)(sandbox)
-    app.command("teams", help=TEAMS)(teams)
-    app.command("pokemon", help=POKEMON)(pokemon)
-    parent.add_typer(app, name="bench")
+app = options.group(help=HELP)
 
 
+@app.command(help=STEP)
 def step(settings: options.Settings = None, as_json: options.Json = False, explain: options.Explain = False) -> None:
     """Time one training step."""
     from palaver.benchmarks.performance.step import StepBenchmark, run
@@ -100,6 +94,7 @@ def step(settings: options.Settings = None, as_json: options.Json = False, expla
     recipes.explain(plan) if explain else run(plan, as_json, note)
 
 
+@app.command(help=SANDBOX)
 def sandbox(settings: options.Settings = None, as_json: options.Json = False, explain: options.Explain = False) -> None:
     """Time the scoring of programs."""
     from palaver.benchmarks.performance.sandbox import SandboxBenchmark, run
@@ -108,6 +103,7 @@ def sandbox(settings: options.Settings = None, as_json: options.Json = False, ex
     recipes.explain(plan) if explain else run(plan, as_json)
 
 
+@app.command(help=TEAMS)
 def teams(
     settings: options.Settings = None,
     out: Report = None,
@@ -121,6 +117,7 @@ def teams(
     recipes.explain(plan) if explain else run(plan, as_json=as_json, out=out, log=note)
 
 
+@app.command(help=POKEMON)
 def pokemon(
     settings: options.Settings = None,
     out: Report = None,

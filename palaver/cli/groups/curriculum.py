@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import Progress
 from rich.text import Text
 
 from palaver.cli import folders, options, recipes
 from palaver.cli.output import errors, need_plots, note, print_error, print_tables, resumable, say
-from palaver.utils.progress import progress_columns
+from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
     from palaver.trainers.curriculum.run import CurriculumProgress
@@ -36,12 +35,7 @@ Pairs = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As stages.first.battles=60; stages go by name.")
 ]
 
-app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
-
-
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app, name="curriculum")
+app = options.group(help=HELP)
 
 
 @app.command("run")
@@ -142,11 +136,10 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
     from palaver.trainers.curriculum.state import StageAttempt, State
 
     errors.print(Text.assemble(f"{what} ", (str(folder), "bold")), soft_wrap=True)
-    with Progress(*progress_columns("{task.description}"), console=errors) as progress:
-        task = progress.add_task("", total=None, shown="")
+    with Bar("", errors) as progress:
 
         def tick(text: str, total: int) -> None:
-            progress.update(task, advance=1, total=total, shown=text)
+            progress.show(text, advance=1, total=total)
 
         def verdict(attempt: StageAttempt, state: State) -> None:
             where = "promoted" if attempt.stage in state.promoted else "stopped" if state.stopped else "repeated"
@@ -156,5 +149,5 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
                 progress.print(Text(f"  {'reached' if check.passed else 'missed'}: {check.asks}", style=style))
 
         yield CurriculumProgress(
-            lambda name: progress.reset(task, description=name, total=None, shown=""), tick, verdict
+            lambda name: progress.reset(progress.task, description=name, total=None, shown=""), tick, verdict
         )

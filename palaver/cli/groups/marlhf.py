@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from palaver.benchmarks.experiments.marlhf.recipe import MARLHFConfig, load
 from palaver.cli import folders, options, recipes
 from palaver.cli.output import console, errors, facts, need_plots, note, resumable, say
 from palaver.core import ConfigError
+from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
     from palaver.trainers.reward_model.fit import Report
@@ -30,11 +30,6 @@ HELP = """Train a reward model on preferences, and a team on it. Without a recip
 
 [cyan]palaver experiment marlhf runs/marlhf[/cyan]  [dim]# resume an interrupted one[/dim]
 """
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("marlhf", help=HELP)(marlhf)
 
 
 def marlhf(
@@ -135,15 +130,13 @@ def _share(measurement: Mapping[str, Any]) -> str:
 @contextmanager
 def _bar() -> Iterator[Report]:
     """Live bar of the reward model training, from its first step to its last."""
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=errors, transient=True)
-    task = progress.add_task("reward model", total=None)
+    progress = Bar("reward model", errors, transient=True)
 
     def report(step: int, steps: int, metrics: dict[str, float]) -> None:
         if not progress.live.is_started:
             progress.start()
-        text = f"reward model: loss {metrics['loss']:.3f}, pairs {100 * metrics['accuracy']:.0f} %"
-        progress.update(task, completed=step, total=steps, description=text)
+        text = f"loss {metrics['loss']:.3f}, pairs {100 * metrics['accuracy']:.0f} %"
+        progress.show(text, completed=step, total=steps)
         if step == steps:
             progress.stop()
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from palaver.cli import folders, options, recipes
 from palaver.cli.output import console, count, errors, need_plots, print_error, resumable, say
 from palaver.text import one_line
-from palaver.utils.progress import progress_columns
+from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
     from palaver.benchmarks.experiments.matrix_games.plan import MatrixGamesPlan
@@ -36,11 +35,6 @@ HELP = """Train every algorithm in every matrix game, and print the table of ret
 docs/lab.md has the measured table.
 """
 GOOD, HALF = 0.95, 0.5  # shares of the optimum from which a return is shown in green, in yellow
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("matrix-games", help=HELP)(matrix_games)
 
 
 def matrix_games(
@@ -111,15 +105,14 @@ def _announce(work: PendingRuns) -> None:
 @contextmanager
 def _bar(work: PendingRuns) -> Iterator[Any]:
     """Live bar over the runs; yields the callback for each result."""
-    with Progress(*progress_columns("laboratory"), console=errors) as progress:
-        task = progress.add_task("", total=len(work.todo), shown="")
+    with Bar("laboratory", errors, len(work.todo)) as progress:
 
         def report(result: MatrixGameResult) -> None:
             name = f"{result.algorithm} on {result.game}"
             if result.status == "failed":
                 progress.print(Text(f"failed: {name}, seed {result.seed}: {one_line(result.error, 300)}", style="red"))
             return_ = "–" if result.after is None else f"{result.after:.2f}"
-            progress.update(task, advance=1, shown=f"{name} {return_}")
+            progress.show(f"{name} {return_}", advance=1)
 
         yield report
 

@@ -32,11 +32,6 @@ The same command resumes an interrupted table. docs/maths.md has measured number
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("reasoning", help=HELP)(reasoning)
-
-
 def reasoning(
     plan: Annotated[str, typer.Argument(metavar="TABLE", help="`maths`, or a YAML file.")] = "maths",
     items: Annotated[
