@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -50,6 +50,19 @@ class EpisodeLostError(PalaverError):
 
 class CheckpointError(PalaverError):
     """A run folder or checkpoint that cannot be read."""
+
+
+def refuse(checks: Iterable[tuple[object, str]], error: Callable[[str], Exception] = ConfigError) -> None:
+    """Raise an error with the message of the first pair whose condition is true.
+
+    Raises:
+        ConfigError: (or `error`) one of the conditions is true.
+
+    >>> refuse([(1 > 2, "one is more than two"), ([], "there are some")])
+    """
+    for wrong, message in checks:
+        if wrong:
+            raise error(message)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -137,16 +150,16 @@ class Sampling:
     stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise ConfigError(f"temperature must be 0 (greedy) or more, and finite, got {self.temperature}")
-        if not 0 < self.top_p <= 1:
-            raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}")
-        if self.top_k < 0:
-            raise ConfigError(f"top_k must be 0 (off) or more, got {self.top_k}")
-        if self.max_tokens < 1:
-            raise ConfigError(f"max_tokens must be 1 or more, got {self.max_tokens}")
-        if "" in self.stop:
-            raise ConfigError(f"stop must hold no empty string, which every text contains, got {self.stop}")
+        finite = 0 <= self.temperature < math.inf
+        refuse(
+            [
+                (not finite, f"temperature must be 0 (greedy) or more, and finite, got {self.temperature}"),
+                (not 0 < self.top_p <= 1, f"top_p must be in (0, 1], got {self.top_p}"),
+                (self.top_k < 0, f"top_k must be 0 (off) or more, got {self.top_k}"),
+                (self.max_tokens < 1, f"max_tokens must be 1 or more, got {self.max_tokens}"),
+                ("" in self.stop, f"stop must hold no empty string, which every text contains, got {self.stop}"),
+            ]
+        )
 
     @property
     def truncated(self) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from palaver.core import ConfigError
+from palaver.core import refuse
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
 from palaver.trainers.objectives.returns import shared_reward
 from palaver.trainers.run.memory import most_rows
 
-Check = tuple[bool, str]  # whether settings contradict each other, and what to do
+Check = tuple[object, str]  # whether settings contradict each other, and what to do
 
 
 def refuse_contradictions(
@@ -57,9 +57,7 @@ def refuse_contradictions(
         ]
     checks += _pairs(config, algorithm, turns) if algorithm.pairs else []
     checks += _alternatives(config, algorithm, turns)
-    for contradicts, reason in checks:
-        if contradicts:
-            raise ConfigError(reason)
+    refuse(checks)
 
 
 def _mixing(config: RunConfig, algorithm: Algorithm, turns: int) -> list[Check]:

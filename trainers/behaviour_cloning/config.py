@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from palaver.core import refuse
 from palaver.trainers.config.run import LogConfig
 from palaver.utils.config import Section, validated
 
@@ -55,12 +56,18 @@ class BCConfig(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> BCConfig:
-        if self.clip[0] > self.clip[1]:
-            raise ValueError(f"clip: the least weight {self.clip[0]} is above the largest {self.clip[1]}")
-        if self.model and self.loss != "clone":
-            raise ValueError("loss: a language model has no value head; it learns with loss=clone only")
-        if self.model and self.hide:
-            raise ValueError("hide: only a battle net's words can be hidden")
+        low, high = self.clip
+        refuse(
+            [
+                (low > high, f"clip: the least weight {low} is above the largest {high}"),
+                (
+                    self.model and self.loss != "clone",
+                    "loss: a language model has no value head; it learns with loss=clone only",
+                ),
+                (self.model and self.hide, "hide: only a battle net's words can be hidden"),
+            ],
+            ValueError,
+        )
         return self
 
 

@@ -14,14 +14,16 @@ from types import FrameType
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from palaver.core import ConfigError
+from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import LAUNCH, METRICS, STATUS, begin
 from palaver.trainers.run.logging import RunLogger, read_metrics
-from palaver.trainers.run.progress import bar
+from palaver.utils.progress import Bar
 from palaver.utils.run_folder import DiskErrorContext, locked, overwrite, replace_text
 
 
@@ -233,3 +235,22 @@ def _status(folder: Path, status: str, step: int) -> None:
 
 def _state(status: str, step: int) -> str:
     return json.dumps({"status": status, "step": step, "pid": os.getpid()})
+
+
+def title(config: RunConfig, algorithm: Algorithm, samples: str) -> Text:
+    """First line of a run's summary; `samples` are those of a task."""
+    steps = f", {config.train.steps} steps of {config.train.prompts_per_step} tasks x {samples}\n"
+    return Text.assemble((algorithm.name, "bold"), f" ({algorithm.paper}) on ", (config.env.id, "bold"), steps)
+
+
+@contextmanager
+def bar(config: RunConfig, done: int, console: Console, *, visible: bool) -> Iterator[Any]:
+    """Live progress bar; yields the function that the loop calls after each step."""
+    with Bar("training", console, config.train.steps, disable=not visible) as progress:
+        progress.show(completed=done)
+
+        def report(step: int, metrics: Mapping[str, Any]) -> None:
+            speed = f"  {metrics['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in metrics else ""
+            progress.show(f"reward {metrics['reward/mean']:.3f}{speed}", completed=step)
+
+        yield report

@@ -13,7 +13,7 @@ import typer
 from pydantic import Field
 from rich.text import Text
 
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, need_plots, note, print_error, print_tables, resumable, say
 from palaver.core import CheckpointError, ConfigError, Sampling
 from palaver.utils.config import Section
@@ -84,7 +84,7 @@ def arena(
 
     chosen, keywords = options.split(ArenaSettings, pairs)
     if explain:
-        recipes.explain(chosen)
+        options.explain(chosen)
         note(f"keywords of the environment: palaver envs {env}")
         return
     settings: dict[str, Any] = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from palaver.cli import options, recipes
+from palaver.cli import options
 from palaver.cli.output import console, count, facts, note, say, table
 from palaver.core import ConfigError, Episode
 from palaver.trainers.config.run import EVAL_SEED
@@ -71,7 +71,7 @@ def evaluate(
 
     settings, given = options.split(options.PlayerSettings, pairs)
     if explain:
-        recipes.explain(settings)
+        options.explain(settings)
         note(f"keywords of the environment: palaver envs {env}")
         return
     if out is not None and not out.parent.is_dir():

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from palaver.cli import options, recipes
+from palaver.cli import options
 from palaver.cli.output import console, count, note, say, table
 from palaver.core import Episode, TaskError, Turn, did_you_mean
 from palaver.text import clean
@@ -52,7 +52,7 @@ def play(
     env_spec = spec(env)
     settings, given = options.split(options.PlayerSettings, pairs)
     if explain:
-        recipes.explain(settings)
+        options.explain(settings)
         note(f"keywords of the environment: palaver envs {env}")
         return
     known, sampling, agent_sampling = as_trained(team, env)

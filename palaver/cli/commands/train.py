@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from palaver.cli import folders, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import console, errors, facts, need_plots, say
 from palaver.core import ConfigError
-from palaver.trainers.config.origins import origins
+from palaver.trainers.config.loading import origins
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import SHARING
 from palaver.trainers.run.files import CONFIG
@@ -65,12 +65,12 @@ def train(
     if recipe is None:
         if resume:
             raise ConfigError("--resume needs a run folder, or a recipe whose newest run is meant")
-        recipes.list_recipes()
+        options.list_recipes()
         return
     job = folders.plan(recipe, items or [], resume, out)
     if explain:
         source = str(job.folder / CONFIG) if job.resume else job.recipe
-        recipes.explain_run(job.config, origins(source, job.overrides, job.config))
+        options.explain_run(job.config, origins(source, job.overrides, job.config))
         return
     need_plots()
     if dry_run:

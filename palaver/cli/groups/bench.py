@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from palaver.cli import options, recipes
+from palaver.cli import options
 from palaver.cli.output import note
 from palaver.core import ConfigError
 
@@ -91,7 +91,7 @@ def step(settings: options.Settings = None, as_json: options.Json = False, expla
     from palaver.benchmarks.performance.step import StepBenchmark, run
 
     plan = options.settings(StepBenchmark, settings)
-    recipes.explain(plan) if explain else run(plan, as_json, note)
+    options.explain(plan) if explain else run(plan, as_json, note)
 
 
 @app.command(help=SANDBOX)
@@ -100,7 +100,7 @@ def sandbox(settings: options.Settings = None, as_json: options.Json = False, ex
     from palaver.benchmarks.performance.sandbox import SandboxBenchmark, run
 
     plan = options.settings(SandboxBenchmark, settings)
-    recipes.explain(plan) if explain else run(plan, as_json)
+    options.explain(plan) if explain else run(plan, as_json)
 
 
 @app.command(help=TEAMS)
@@ -114,7 +114,7 @@ def teams(
     from palaver.benchmarks.performance.teams import TeamBenchmark, run
 
     plan = options.settings(TeamBenchmark, settings)
-    recipes.explain(plan) if explain else run(plan, as_json=as_json, out=out, log=note)
+    options.explain(plan) if explain else run(plan, as_json=as_json, out=out, log=note)
 
 
 @app.command(help=POKEMON)
@@ -129,7 +129,7 @@ def pokemon(
 
     plan = options.settings(PokemonBenchmarkConfig, settings)
     if explain:
-        recipes.explain(plan)
+        options.explain(plan)
     elif plan.endurance:
         endure(plan, as_json=as_json, out=out, log=note)
     elif out is not None:

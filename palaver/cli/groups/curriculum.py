@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import errors, need_plots, note, print_error, print_tables, resumable, say
 from palaver.utils.progress import Bar
 
@@ -49,7 +49,7 @@ def run(
 ) -> None:
     """Run or resume a curriculum. Without one, list the shipped ones."""
     if file is None:
-        recipes.list_recipes("curriculum")
+        options.list_recipes("curriculum")
         return
     from palaver.trainers.curriculum import forecast
     from palaver.trainers.curriculum import run as runner
@@ -58,7 +58,7 @@ def run(
 
     spec = load(file, pairs or [])
     if explain:
-        recipes.explain(spec)
+        options.explain(spec)
         return
     need_plots()
     folder = folders.experiment(file, out)

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from palaver.benchmarks.experiments.marlhf.recipe import MARLHFConfig, load
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import console, errors, facts, need_plots, note, resumable, say
 from palaver.core import ConfigError
 from palaver.utils.progress import Bar
@@ -43,7 +43,7 @@ def marlhf(
 ) -> None:
     """Train a reward model, and a team on it."""
     if recipe is None:
-        recipes.list_recipes("marlhf")
+        options.list_recipes("marlhf")
         return
     config = load(recipe, items or [])
     if explain:
@@ -86,9 +86,9 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
 
 def _explain(config: MARLHFConfig) -> None:
     """Print every key, and those of the team's run."""
-    recipes.explain(config.model_copy(update={"team": {}}))
+    options.explain(config.model_copy(update={"team": {}}))
     if (team := config.run()) is not None:
-        recipes.explain(team, "team.")
+        options.explain(team, "team.")
 
 
 def _show(result: Mapping[str, Any], folder: Path) -> None:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, need_plots, print_error, resumable, say
 from palaver.text import one_line
 from palaver.utils.progress import Bar
@@ -77,10 +77,10 @@ def _train(work: PendingRuns) -> Lab:
 
 def _explain(plan: MatrixGamesPlan) -> None:
     """Print the keys of the laboratory, then those of a cell, which are a run's."""
-    recipes.explain(plan.lab, prefix=f"{NAME}.")
+    options.explain(plan.lab, prefix=f"{NAME}.")
     first = plan.cells[0]
     say(Text(f"\nEvery cell is a run; the first one, {first.algorithm} on {first.game}:\n", style="dim"))
-    recipes.explain(first.config)
+    options.explain(first.config)
 
 
 def _announce(work: PendingRuns) -> None:

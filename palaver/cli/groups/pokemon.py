@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from palaver.cli import options, recipes
+from palaver.cli import options
 from palaver.cli.groups import battles
 from palaver.cli.output import count, errors, note, say
 from palaver.core import ConfigError, Sampling
@@ -134,7 +134,7 @@ def ladder(
 
     chosen = options.settings(options.PlayerSettings, settings)
     if explain:
-        recipes.explain(chosen)
+        options.explain(chosen)
         return
     match = Match(player, opponent, format, games, parallel, teams, server, name, seed)
     result = run(match, chosen.draws(Sampling()), chosen.model.options(), note)
@@ -165,7 +165,7 @@ def clone(
     pairs = [item for item in items if item.partition("=")[0] in BCConfig.model_fields]
     config = options.settings(BCConfig, pairs)
     if explain:
-        recipes.explain(config)
+        options.explain(config)
         return
     battles = [item for item in items if item not in pairs]
     if not battles:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, need_plots, note, resumable, say
 from palaver.utils.tables import Table
 
@@ -53,7 +53,7 @@ def reasoning(
 
     table_plan = read(*folders.split_recipe(plan, items, NAME))
     if explain:
-        recipes.explain(table_plan)
+        options.explain(table_plan)
         return
     need_plots()
     work = study.prepare(table_plan, range(seeds), out)
