@@ -65,6 +65,19 @@ def refuse(checks: Iterable[tuple[object, str]], error: Callable[[str], Exceptio
             raise error(message)
 
 
+def need(what: str, extra: str, *libraries: str) -> None:
+    """Refuse to go on without libraries that an extra installs; `what` needs them.
+
+    Raises:
+        ConfigError: one of them cannot be imported.
+    """
+    for library in libraries:
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            raise ConfigError(f"{what} needs {library}; install it with: pip install 'palaver[{extra}]'") from error
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Hint for an unknown name, after a space: the most similar known name, else all of them.
 

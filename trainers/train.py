@@ -20,7 +20,7 @@ from rich.text import Text
 import palaver
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import ConfigError, Message, PolicyError, Sampling
+from palaver.core import ConfigError, Message, PolicyError, Sampling, need
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import Spec
@@ -45,7 +45,6 @@ from palaver.trainers.rollout.team import (
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
-from palaver.trainers.run.logging import check_sinks
 from palaver.trainers.run.memory import most_rows
 from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.run_summary import announce
@@ -120,7 +119,8 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
         PolicyError: the tiny model on tasks it cannot read.
     """
     algorithm = chosen(config.algorithm)
-    check_sinks(config)
+    if config.log.wandb != "disabled":
+        need("log.wandb", "wandb", "wandb")
     held_out = config.eval.tasks
     env = text_env(config.env.id, config.env.keywords())
     refuse_team(config.team, env.possible_agents)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from palaver.core import refuse
 from palaver.trainers.config.run import LogConfig
-from palaver.utils.config import Section, validated
+from palaver.utils.config import Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -69,12 +68,3 @@ class BCConfig(Section):
             ValueError,
         )
         return self
-
-
-def parse(values: Mapping[str, Any]) -> BCConfig:
-    """The config of plain data.
-
-    Raises:
-        ConfigError: with the key, and the nearest known one where it is unknown.
-    """
-    return validated(BCConfig, dict(values))

@@ -25,7 +25,7 @@ from scipy.special import expit
 from transformers import TrainerCallback
 
 from palaver.agents.reward_models.model import Ids, RewardModel, fresh, save
-from palaver.core import ConfigError, PolicyError, ScoringError
+from palaver.core import PolicyError, ScoringError, need
 from palaver.trainers.config.reward_model import FitConfig
 from palaver.trainers.preferences.record import PreferenceRecord, by_task
 from palaver.utils.stats.intervals import over_tasks
@@ -110,16 +110,13 @@ class FitResult:
     history: list[dict[str, float]]
 
 
-def need_trl() -> Any:
-    """TRL's module.
+def need_trl() -> None:
+    """Refuse to go on without TRL.
 
     Raises:
         ConfigError: it has to be installed.
     """
-    try:
-        return importlib.import_module("trl")
-    except ImportError as error:
-        raise ConfigError("training a reward model needs trl; install it with: pip install 'palaver[rm]'") from error
+    need("training a reward model", "rm", "trl")
 
 
 def fit(
@@ -149,7 +146,8 @@ def fit(
         TaskError: the pairs cannot be split.
         ScoringError: it does not score finitely in the end.
     """
-    trl = need_trl()
+    need_trl()
+    trl = importlib.import_module("trl")
     model = fresh(source, device, config.chat, config.max_tokens, seed)
     rows = [_Row(pair, *(model.read(case) for case in pair.cases())) for pair in pairs]
     short = [row for row in rows if max(len(row.chosen), len(row.rejected)) <= model.max_tokens]

@@ -68,11 +68,6 @@ class RunSession:
     report: Callable[[int, dict[str, Any]], None] = lambda *_: None
     interrupted: Callable[[], bool] = lambda: False
 
-    def close(self) -> None:
-        """Close the loggers."""
-        if self.run_logger:
-            self.run_logger.close()
-
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
@@ -126,7 +121,8 @@ def run_session(config: RunConfig, distributed: Distributed, begun: RunStart, co
                 with bar(config, done, console, visible=distributed.is_main) as run.report:
                     yield run
         finally:
-            run.close()
+            if run.run_logger:
+                run.run_logger.close()
 
 
 @contextmanager
@@ -135,7 +131,7 @@ def _status_file(run: RunSession, signals: _Signals) -> Iterator[None]:
     main, status = run.distributed.is_main, "failed"
     try:
         if main:
-            _status(run.folder, "running", run.done)
+            replace_text(run.folder / STATUS, _state("running", run.done))
         yield
         status = "done" if run.done == run.config.train.steps else "interrupted"
     except KeyboardInterrupt:
@@ -223,14 +219,10 @@ def graceful_stop() -> Iterator[_Signals]:
 def _last_status(folder: Path, status: str, step: int) -> None:
     """Write the final status; on a full disk in place, which takes no more room."""
     try:
-        _status(folder, status, step)
+        replace_text(folder / STATUS, _state(status, step))
     except OSError:
         with suppress(OSError) if status == "failed" else nullcontext():  # that one has its own error
             overwrite(folder / STATUS, _state(status, step))
-
-
-def _status(folder: Path, status: str, step: int) -> None:
-    replace_text(folder / STATUS, _state(status, step))
 
 
 def _state(status: str, step: int) -> str:

@@ -21,7 +21,7 @@ from palaver.benchmarks.experiments.demo_seeds import ACTS, greedy_solved
 from palaver.cli import folders
 from palaver.cli.commands import train
 from palaver.cli.folders import TrainJob
-from palaver.cli.output import console, errors, need_plots, say, table
+from palaver.cli.output import console, need_plots, say, table
 from palaver.core import PalaverError, usable_cores
 from palaver.text import clean
 from palaver.trainers.run.files import METRICS
@@ -130,7 +130,7 @@ def demo(
     with in_background(background_job, folder / "second-seed.log") as background_run:
         if first_act:
             _print_title("First act: two authors write one introduction")
-            _exit_if_interrupted(train.run(writing_job, train.finish), writing_job)
+            train.exit_if_interrupted(train.run(writing_job, train.finish), writing_job)
         if second_act:
             _run_second_act(code_jobs, background_run, folder)
 
@@ -143,6 +143,8 @@ def _run_second_act(jobs: Sequence[TrainJob], background_run: BackgroundRun | No
         background_run: run of `jobs[1]`, if it has been started.
         folder: of the comparison.
     """
+    from palaver.benchmarks.reports.run_report.page import write
+
     _print_title("Second act: two agents agree on one helper")
     for index, job in enumerate(jobs):
         if index == 0:
@@ -150,8 +152,8 @@ def _run_second_act(jobs: Sequence[TrainJob], background_run: BackgroundRun | No
         elif index == 1 and background_run:
             status = background_run.finish()
         else:
-            status = train.run(job, _report)
-        _exit_if_interrupted(status, job)
+            status = train.run(job, write)
+        train.exit_if_interrupted(status, job)
         if index and _agreement(job) != _agreement(jobs[0]):
             break
     _compare(jobs[: index + 1], folder)
@@ -160,18 +162,6 @@ def _run_second_act(jobs: Sequence[TrainJob], background_run: BackgroundRun | No
 def _print_title(title: str) -> None:
     console.print()
     console.rule(Text(title, style="bold"), align="left")
-
-
-def _exit_if_interrupted(status: str, job: TrainJob) -> None:
-    if status == "interrupted":
-        errors.print(Text(f"interrupted; resume with: palaver train --resume {job.folder}"), soft_wrap=True)
-        raise typer.Exit(130)
-
-
-def _report(folder: Path) -> None:
-    from palaver.benchmarks.reports.run_report.page import write
-
-    write(folder)
 
 
 def _report_and_show(folder: Path) -> None:

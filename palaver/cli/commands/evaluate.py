@@ -68,6 +68,7 @@ def evaluate(
     """Evaluate a team."""
     from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure, to_row
     from palaver.benchmarks.evaluation.focal import FocalRound
+    from palaver.benchmarks.scenarios import spec as scenarios
 
     settings, given = options.split(options.PlayerSettings, pairs)
     if explain:
@@ -76,7 +77,7 @@ def evaluate(
         return
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
-    if is_scenario(env):
+    if scenarios.is_scenario(env):
         setting = scenario(ctx, env, team, settings, given)
     else:
         given = named_once(env, given, tasks)
@@ -104,13 +105,6 @@ def evaluate(
         entry = to_row(result, episodes, label or team, row)
         note(f"row {row / entry.name}.json")
     typer.echo(json.dumps(result.model_dump(), indent=2)) if as_json else show(result)
-
-
-def is_scenario(name: str) -> bool:
-    """Return whether a name is a scenario's and no environment's."""
-    from palaver.benchmarks.scenarios import spec as scenarios
-
-    return scenarios.is_scenario(name)
 
 
 def scenario(
@@ -166,13 +160,15 @@ def show(result: EvaluationOutcome) -> None:
     say(Text(result.scenario or result.env, style="bold"), Text(f"team {result.team}", style="dim"))
     maximum = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's is unbounded
     mean = Text.assemble((f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (maximum, "dim"))
+    answers = result.answers
+    illegal = f"{answers.illegal} of {answers.due} ({100 * answers.share:.1f} %)" if answers else ""
     tokens = ", ".join(f"{agent} {count:.1f}" for agent, count in result.tokens.items() if count)
     console.print(
         facts(
             [
                 ("mean reward", mean),
                 *_focal(result),
-                *_answers(result),
+                *([("illegal answers", illegal)] if answers else []),
                 ("episodes", f"{result.n} ({count(result.tasks, 'task')} x {result.samples})"),
                 *([("not scored", f"{result.unscored}, left out")] if result.unscored else []),
                 *([("tokens per answer", tokens)] if tokens else []),
@@ -212,8 +208,3 @@ def _focal(result: EvaluationOutcome) -> list[tuple[str, object]]:
     if focal.silent is None:
         return [("agents in focus", overall), *by_seating]
     return [("added in focus", overall), *by_seating, ("silence earns", f"{focal.silent:.3f}")]
-
-
-def _answers(result: EvaluationOutcome) -> list[tuple[str, object]]:
-    answers = result.answers
-    return [("illegal answers", f"{answers.illegal} of {answers.due} ({100 * answers.share:.1f} %)")] if answers else []

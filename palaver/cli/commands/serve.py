@@ -11,8 +11,8 @@ import typer
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.cli import options
-from palaver.cli.output import need_server, note, say
-from palaver.core import ConfigError, PolicyError
+from palaver.cli.output import note, say
+from palaver.core import ConfigError, PolicyError, need
 
 if TYPE_CHECKING:
     from palaver.agents.base.policy import Policy
@@ -51,7 +51,7 @@ def serve(
     dtype: options.DType = "fp32",
 ) -> None:
     """Serve a policy."""
-    need_server()
+    need("serving", "serve", "starlette", "uvicorn")
     from palaver.agents.serving.app import LOOPBACK, ServerLimits, make_app
     from palaver.agents.serving.server import listen, run, url
 

@@ -78,12 +78,17 @@ def train(
         announce(job)
         say(Text(f"{summary}; nothing was run", style="dim"))
         return
-    if run(job, finish) == "interrupted":
+    exit_if_interrupted(run(job, finish), job)
+
+
+def exit_if_interrupted(status: str, job: folders.TrainJob) -> None:
+    """Exit with code 130 if a run was interrupted, with the command that resumes it."""
+    if status == "interrupted":
         errors.print(Text(f"interrupted; resume with: palaver train --resume {job.folder}"), soft_wrap=True)
         raise typer.Exit(130)
 
 
-def run(job: folders.TrainJob, report: Callable[[Path], None]) -> str:
+def run(job: folders.TrainJob, report: Callable[[Path], object]) -> str:
     """Train, then write the report on the main process.
 
     Returns the trainer's status, as `done` or `interrupted`.
