@@ -328,7 +328,10 @@ class Episode:
         """
         if {attribute.name for attribute in fields(cls)} <= record.keys():  # else it is no episode of any format
             refuse_format(record, "the episode")
-        turns = tuple(_turn_from_record(turn) for turn in record["turns"])
+        turns = tuple(
+            Turn(**turn | {"completions": {a: _completion_from_record(c) for a, c in turn["completions"].items()}})
+            for turn in record["turns"]
+        )
         return cls(**{name: value for name, value in record.items() if name != "format"} | {"turns": turns})
 
 
@@ -357,11 +360,6 @@ def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
         return record
     text_fields = {name: value for name, value in record.items() if name not in _TOKEN_FIELDS}
     return text_fields | {"tokens": len(completion.token_ids)}
-
-
-def _turn_from_record(record: Mapping[str, Any]) -> Turn:
-    completions = {agent: _completion_from_record(saved) for agent, saved in record["completions"].items()}
-    return Turn(**{**record, "completions": completions})
 
 
 def _completion_from_record(record: Mapping[str, Any]) -> Completion:

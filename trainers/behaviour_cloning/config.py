@@ -8,9 +8,7 @@ from pydantic import Field, model_validator
 
 from palaver.core import refuse
 from palaver.trainers.config.run import LogConfig
-from palaver.utils.config import Section
-
-Share = Annotated[float, Field(ge=0, le=1)]
+from palaver.utils.config import Section, Share
 
 
 class BCConfig(Section):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from palaver.core import ConfigError, did_you_mean, refuse
-from palaver.utils.config import KINDS, Section, validated, values
+from palaver.utils.config import KINDS, Section, Share, validated, values
 
 ENV = "pokemon-v1"
 STUDENT, COACH, PREVIOUS, FRESH = "student", "coach", "previous", "fresh"
@@ -19,7 +19,6 @@ RESERVED = (STUDENT, COACH, PREVIOUS, FRESH)
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _PAIR = re.compile(r"\s*(\S+)\s+v\s+(\S+)\s*")
 
-Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(gt=0)]
 Even = Annotated[int, Field(ge=2, multiple_of=2, description="every match is played twice, sides swapped")]
 

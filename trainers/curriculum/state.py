@@ -125,12 +125,8 @@ class State:
 
     def next(self) -> tuple[Stage, int] | None:
         """The next stage and attempt; None if the curriculum is over."""
-        if self.stopped:
-            return None
-        for stage in self.spec.stages:
-            if stage.name not in self.promoted:
-                return stage, len(self.attempts(stage.name)) + 1
-        return None
+        stage = next((stage for stage in self.spec.stages if stage.name not in self.promoted), None)
+        return None if self.stopped or stage is None else (stage, len(self.attempts(stage.name)) + 1)
 
     def ended(self, verdict: StageAttempt) -> None:
         """Update the state by a finished attempt: promote, repeat or stop."""

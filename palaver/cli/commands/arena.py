@@ -213,8 +213,7 @@ def _show(result: standings.Standings, paths: list[Path]) -> None:
         console.print()
         print_tables(gaps(result))
     console.print()
-    for path in paths:
-        say(str(path))
+    say("\n".join(map(str, paths)))
     if result.failed:
         print_error(
             f"{count(result.failed, 'game')} failed and do not count; the same command with --resume plays them again"

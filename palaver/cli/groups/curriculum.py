@@ -99,8 +99,7 @@ def ablate(
     with resumable("the same command"), _bar(out, "ablation") as progress:
         result = ablation.ablate(key, variants, out, Backend(first), progress, note)
     print_tables(*sweep.report_tables(result))
-    for path in sweep.write(result, out):
-        say(str(path))
+    say("\n".join(map(str, sweep.write(result, out))))
 
 
 @app.command("report")
@@ -113,8 +112,7 @@ def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of a
     if (folder / ablation.RESULTS).is_file():
         result = ablation.load(folder)
         print_tables(*sweep.report_tables(result))
-        for path in sweep.write(result, folder):
-            say(str(path))
+        say("\n".join(map(str, sweep.write(result, folder))))
         return
     _report(folder)
 
@@ -125,8 +123,7 @@ def _report(folder: Path) -> None:
 
     result = data.read(folder, provenance())
     print_tables(*page.report_tables(result))
-    for path in page.write(result, folder):
-        say(str(path))
+    say("\n".join(map(str, page.write(result, folder))))
 
 
 @contextmanager

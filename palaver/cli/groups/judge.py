@@ -167,8 +167,8 @@ def _show(audit: Audit, folder: Path | None, as_json: bool) -> None:
     for fault in audit.faults:
         say(Text.assemble((one_line(fault.name, 40), "bold red"), f": {one_line(fault.line, 500)}"))
     console.print()
-    for path in paths:
-        say(str(path))
+    if paths:
+        say("\n".join(map(str, paths)))
 
 
 def measures(audit: Audit) -> Table:

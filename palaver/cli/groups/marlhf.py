@@ -47,7 +47,9 @@ def marlhf(
         return
     config = load(recipe, items or [])
     if explain:
-        _explain(config)
+        options.explain(config.model_copy(update={"team": {}}))
+        if (team := config.run()) is not None:
+            options.explain(team, "team.")
         return
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError(
@@ -84,13 +86,6 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
             raise KeyboardInterrupt
 
 
-def _explain(config: MARLHFConfig) -> None:
-    """Print every key, and those of the team's run."""
-    options.explain(config.model_copy(update={"team": {}}))
-    if (team := config.run()) is not None:
-        options.explain(team, "team.")
-
-
 def _show(result: Mapping[str, Any], folder: Path) -> None:
     """Print the results of the finished steps."""
     from palaver.benchmarks.experiments.marlhf.run import MODEL, PICTURE
@@ -106,7 +101,8 @@ def _show(result: Mapping[str, Any], folder: Path) -> None:
     ]
     if result["reward_model"]["too_long"]:
         lines.append(("left out", f"{result['reward_model']['too_long']} pairs that are too long"))
-    for name, point in zip(("before", "after"), _ends(result), strict=False):
+    points = result.get("evaluations", [])
+    for name, point in {"before": points[0], "after": points[-1]}.items() if points else ():
         ends = interval(point["low"], point["high"])
         lines.append((f"true reward {name}", f"{point['true']:.3f} {ends}, gap {point['gap']:+.3f}"))
     if "gain" in result:
@@ -114,11 +110,6 @@ def _show(result: Mapping[str, Any], folder: Path) -> None:
         lines.append(("change", f"{gain['mean']:+.3f} {interval(gain['low'], gain['high'])} over {gain['over']}"))
         lines.append(("picture", str(folder / PICTURE)))
     console.print(facts(lines))
-
-
-def _ends(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    points = result.get("evaluations", [])
-    return [points[0], points[-1]] if points else []
 
 
 def _share(measurement: Mapping[str, Any]) -> str:

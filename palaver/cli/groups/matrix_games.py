@@ -17,7 +17,6 @@ from palaver.text import one_line
 from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
-    from palaver.benchmarks.experiments.matrix_games.plan import MatrixGamesPlan
     from palaver.benchmarks.experiments.matrix_games.results import AlgorithmScore, Lab, MatrixGameResult
     from palaver.benchmarks.experiments.matrix_games.study import PendingRuns
 
@@ -52,7 +51,10 @@ def matrix_games(
     recipe, overrides = folders.split_recipe(recipe, items, NAME)
     plan = load(recipe, overrides)
     if explain:
-        _explain(plan)
+        options.explain(plan.lab, prefix=f"{NAME}.")
+        first = plan.cells[0]
+        say(Text(f"\nEvery cell is a run; the first one, {first.algorithm} on {first.game}:\n", style="dim"))
+        options.explain(first.config)
         return
     need_plots()
     from palaver.benchmarks.experiments.matrix_games.study import prepare
@@ -73,14 +75,6 @@ def _train(work: PendingRuns) -> Lab:
     errors.print(Text.assemble("laboratory ", (str(work.folder), "bold")), soft_wrap=True)
     with resumable(f"palaver experiment matrix-games {work.folder}"), _bar(work) as report:
         return study(work, provenance(), report)
-
-
-def _explain(plan: MatrixGamesPlan) -> None:
-    """Print the keys of the laboratory, then those of a cell, which are a run's."""
-    options.explain(plan.lab, prefix=f"{NAME}.")
-    first = plan.cells[0]
-    say(Text(f"\nEvery cell is a run; the first one, {first.algorithm} on {first.game}:\n", style="dim"))
-    options.explain(first.config)
 
 
 def _announce(work: PendingRuns) -> None:
