@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.columns import Columns
@@ -18,6 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.benchmarks.experiments.demo_seeds import ACTS, greedy_solved
+from palaver.benchmarks.reports import coding_conventions
+from palaver.benchmarks.reports.coding_conventions import ProgramPair
+from palaver.benchmarks.reports.run_folder import RunFolder, read
+from palaver.benchmarks.reports.summary import score
 from palaver.cli import folders
 from palaver.cli.commands import train
 from palaver.cli.folders import TrainJob
@@ -26,10 +30,6 @@ from palaver.core import PalaverError, usable_cores
 from palaver.text import clean
 from palaver.trainers.run.files import METRICS
 from palaver.utils.workers import STALLED_S, WATCH_S, Silence, wait_or_kill
-
-if TYPE_CHECKING:
-    from palaver.benchmarks.reports.coding_conventions import ProgramPair
-    from palaver.benchmarks.reports.run_folder import RunFolder
 
 PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writes its report
 
@@ -166,8 +166,6 @@ def _print_title(title: str) -> None:
 
 def _report_and_show(folder: Path) -> None:
     """Write the report; print failing pairs, the curve, and the same problems after training."""
-    from palaver.benchmarks.reports import coding_conventions
-    from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report.page import CURVE, write
 
     run = read(folder)
@@ -185,9 +183,6 @@ def _report_and_show(folder: Path) -> None:
 
 def _agreement(job: TrainJob) -> list[str]:
     """Conventions that the agents of a run converged to."""
-    from palaver.benchmarks.reports import coding_conventions
-    from palaver.benchmarks.reports.run_folder import read
-    from palaver.benchmarks.reports.summary import score
 
     return [use.split()[0] for use in coding_conventions.conventions_of(score(read(job.folder)).after).values()]
 
@@ -212,7 +207,6 @@ def _panel(pair: ProgramPair) -> Panel:
 
 def _curve(run: RunFolder) -> Table:
     """Table of moments of training, with a bar for each convention of each agent."""
-    from palaver.benchmarks.reports import coding_conventions
 
     conventions = [
         (agent, convention) for agent in coding_conventions.AGENTS for convention in coding_conventions.CONVENTIONS
@@ -237,10 +231,7 @@ def bar(share: float) -> Text:
 
 def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
     """Print the conventions of each seed, sampled and greedy, and write a page with them."""
-    from palaver.benchmarks.reports import coding_conventions
-    from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report.page import compare
-    from palaver.benchmarks.reports.summary import score
 
     runs = [read(job.folder) for job in jobs]
     _print_heading("Seeds and their agreements: held-out problems solved, and the use of the helper")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from palaver.benchmarks.reports.summary import interval
 from palaver.cli import options
 from palaver.cli.output import console, count, facts, note, say, table
 from palaver.core import ConfigError, Episode
@@ -155,8 +156,6 @@ def save(episodes: Sequence[Episode], path: Path) -> None:
 
 def show(result: EvaluationOutcome) -> None:
     """Print a result as tables."""
-    from palaver.benchmarks.reports.summary import interval
-
     say(Text(result.scenario or result.env, style="bold"), Text(f"team {result.team}", style="dim"))
     maximum = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's is unbounded
     mean = Text.assemble((f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (maximum, "dim"))
@@ -198,8 +197,6 @@ def show(result: EvaluationOutcome) -> None:
 
 
 def _focal(result: EvaluationOutcome) -> list[tuple[str, object]]:
-    from palaver.benchmarks.reports.summary import interval
-
     focal = result.focal
     if focal is None:
         return []

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from palaver.benchmarks.reports.run_folder import read
 from palaver.cli import folders, options
 from palaver.cli.output import console, errors, facts, need_plots, say
 from palaver.core import ConfigError
@@ -93,7 +94,6 @@ def run(job: folders.TrainJob, report: Callable[[Path], object]) -> str:
 
     Returns the trainer's status, as `done` or `interrupted`.
     """
-    from palaver.benchmarks.reports.run_folder import read
     from palaver.trainers import train as trainer
     from palaver.trainers.run.errors import NumericalError
 
@@ -168,7 +168,6 @@ def _launch(job: folders.TrainJob) -> dict[str, Any]:
 
 def finish(folder: Path) -> None:
     """Write the report and print the result of the run."""
-    from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report.page import CURVE, write
     from palaver.cli import outcome
 

@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,10 +15,11 @@ from palaver.cli import options
 from palaver.cli.groups import battles
 from palaver.cli.output import count, errors, note, say
 from palaver.core import ConfigError, Sampling
+from palaver.trainers.behaviour_cloning.config import BCConfig
+from palaver.trainers.run.files import METRICS
+from palaver.trainers.run.logging import read_metrics
+from palaver.trainers.trajectories.reader import Reader
 from palaver.utils.progress import Bar
-
-if TYPE_CHECKING:
-    from palaver.trainers.behaviour_cloning.mixture import Source
 
 HELP = """Install the simulator; play on a server; clone battles.
 
@@ -160,8 +161,6 @@ def clone(
     explain: options.Explain = False,
 ) -> None:
     """Train by behaviour cloning on battles."""
-    from palaver.trainers.behaviour_cloning.config import BCConfig
-
     pairs = [item for item in items if item.partition("=")[0] in BCConfig.model_fields]
     config = options.settings(BCConfig, pairs)
     if explain:
@@ -183,9 +182,7 @@ def clone(
     say(str(result))
 
 
-def _source(text: str, players: list[str]) -> Source:
-    from palaver.trainers.trajectories.reader import Reader
-
+def _source(text: str, players: list[str]) -> tuple[Reader, float]:
     match = re.fullmatch(r"(.+)=([0-9.]+(?:e-?\d+)?)", text)
     folder, weight = (match.group(1), match.group(2)) if match else (text, "1")
     try:
@@ -203,9 +200,6 @@ def _source(text: str, players: list[str]) -> Source:
 
 
 def _report(folder: Path) -> None:
-    from palaver.trainers.run.files import METRICS
-    from palaver.trainers.run.logging import read_metrics
-
     for line in read_metrics(folder / METRICS):
         if line["kind"] == "epoch":
             aside = line.get("held_out")
