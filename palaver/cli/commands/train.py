@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -18,6 +18,7 @@ from palaver.trainers.config.loading import origins
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import SHARING
 from palaver.trainers.run.files import CONFIG
+from palaver.utils.provenance import provenance
 from palaver.utils.run_folder import refuse_in_use
 
 HELP = """Train a team by a recipe. Without a recipe, list them.
@@ -105,7 +106,9 @@ def run(job: folders.TrainJob, report: Callable[[Path], object]) -> str:
         if job.resume:
             trainer.resume(job.folder)
         else:
-            trainer.train(job.config, job.folder, launch=_launch(job))
+            started = time.strftime("%Y-%m-%d %H:%M:%S")  # the report shows how to reproduce the run
+            command = {"recipe": job.recipe, "overrides": list(job.overrides), "started": started}
+            trainer.train(job.config, job.folder, launch=command | provenance())
     except NumericalError:
         if main:
             report(job.folder)
@@ -156,14 +159,6 @@ def check(job: folders.TrainJob) -> str:
 
     _, env, eval_env = prepare(job.config)
     return f"{len(env.tasks)} training tasks, {len(eval_env.tasks)} evaluation tasks"
-
-
-def _launch(job: folders.TrainJob) -> dict[str, Any]:
-    """Return the launch info, from which the report shows how to reproduce the run."""
-    from palaver.utils.provenance import provenance
-
-    started = time.strftime("%Y-%m-%d %H:%M:%S")
-    return {"recipe": job.recipe, "overrides": list(job.overrides), "started": started, **provenance()}
 
 
 def finish(folder: Path) -> None:

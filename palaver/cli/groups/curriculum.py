@@ -72,7 +72,7 @@ def run(
         return
     with resumable(f"palaver experiment curriculum run {folder}"), _bar(folder, "curriculum") as progress:
         state = runner.run(spec, folder, backend, progress)
-    _report(folder)
+    report(folder)
     if state.stopped:
         print_error(f"no attempt passed the gate of {state.stopped}; the later stages were not started")
         raise typer.Exit(1)
@@ -86,7 +86,6 @@ def ablate(
     pairs: Pairs = None,
 ) -> None:
     """Run a curriculum with several values of one key, at equal size and compute, without gates."""
-    from palaver.benchmarks.reports.curriculum import ablation as sweep
     from palaver.trainers.curriculum import ablation
     from palaver.trainers.curriculum.backend import Backend
     from palaver.utils.config import values
@@ -97,9 +96,8 @@ def ablate(
         Backend(spec).check()
     first = next(iter(variants.values()))
     with resumable("the same command"), _bar(out, "ablation") as progress:
-        result = ablation.ablate(key, variants, out, Backend(first), progress, note)
-    print_tables(*sweep.report_tables(result))
-    say("\n".join(map(str, sweep.write(result, out))))
+        ablation.ablate(key, variants, out, Backend(first), progress, note)
+    report(out)
 
 
 @app.command("report")
@@ -107,23 +105,18 @@ def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of a
     """Rewrite the page and the figures, and print the tables."""
     need_plots()
     from palaver.benchmarks.reports.curriculum import ablation as sweep
-    from palaver.trainers.curriculum import ablation
-
-    if (folder / ablation.RESULTS).is_file():
-        result = ablation.load(folder)
-        print_tables(*sweep.report_tables(result))
-        say("\n".join(map(str, sweep.write(result, folder))))
-        return
-    _report(folder)
-
-
-def _report(folder: Path) -> None:
     from palaver.benchmarks.reports.curriculum import data, page
+    from palaver.trainers.curriculum import ablation
     from palaver.utils.provenance import provenance
 
-    result = data.read(folder, provenance())
-    print_tables(*page.report_tables(result))
-    say("\n".join(map(str, page.write(result, folder))))
+    if (folder / ablation.RESULTS).is_file():
+        varied = ablation.load(folder)
+        tables, paths = sweep.report_tables(varied), sweep.write(varied, folder)
+    else:
+        result = data.read(folder, provenance())
+        tables, paths = page.report_tables(result), page.write(result, folder)
+    print_tables(*tables)
+    say("\n".join(map(str, paths)))
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, need_plots, print_error, resumable, say
 from palaver.text import one_line
 from palaver.utils.progress import Bar
+from palaver.utils.provenance import provenance
 
 if TYPE_CHECKING:
     from palaver.benchmarks.experiments.matrix_games.results import AlgorithmScore, Lab, MatrixGameResult
@@ -57,24 +58,18 @@ def matrix_games(
         options.explain(first.config)
         return
     need_plots()
-    from palaver.benchmarks.experiments.matrix_games.study import prepare
+    from palaver.benchmarks.experiments.matrix_games import study
 
     folder = folders.experiment(recipe, out, plan.out)
-    work = prepare(plan, folder)
+    work = study.prepare(plan, folder)
     _announce(work)
     if dry_run:
         say(Text("nothing was run", style="dim"))
         return
-    _finish(_train(work), folder)
-
-
-def _train(work: PendingRuns) -> Lab:
-    from palaver.benchmarks.experiments.matrix_games.study import run as study
-    from palaver.utils.provenance import provenance
-
     errors.print(Text.assemble("laboratory ", (str(work.folder), "bold")), soft_wrap=True)
     with resumable(f"palaver experiment matrix-games {work.folder}"), _bar(work) as report:
-        return study(work, provenance(), report)
+        lab = study.run(work, provenance(), report)
+    _finish(lab, folder)
 
 
 def _announce(work: PendingRuns) -> None:
