@@ -197,7 +197,7 @@ def _pairs(config: RunConfig, algorithm: Algorithm, turns: int) -> list[Check]:
 
 
 def _ratios(config: RunConfig, algorithm: Algorithm, prompts_differ: bool) -> list[Check]:
-    """Groups of comparable answers where later prompts depend on earlier ones; ratios and HAPPO's factor."""
+    """Groups of comparable answers, importance ratios and HAPPO's factor."""
     a = config.algorithm
     return [
         (
@@ -230,7 +230,7 @@ def _ratios(config: RunConfig, algorithm: Algorithm, prompts_differ: bool) -> li
 
 
 def _players(config: RunConfig, algorithm: Algorithm, trained: int, zero_sum: bool, at_once: bool) -> list[Check]:
-    """Single-agent, sequential and cooperative algorithms where several train, all act at once or are competitive."""
+    """Algorithms for one agent, for agents in turn and for teams in competitive environments."""
     agents_may_differ = algorithm.critic != "joint" and algorithm.mixer == "none" and not algorithm.pairs
     own = "algorithm.credit=own, or " if agents_may_differ else ""
     return [
@@ -255,7 +255,7 @@ def _players(config: RunConfig, algorithm: Algorithm, trained: int, zero_sum: bo
 
 
 def _rollouts(config: RunConfig, algorithm: Algorithm) -> list[Check]:
-    """Dynamic sampling without comparisons of siblings; length penalties that would hit every text, or no agent."""
+    """Dynamic sampling and length penalties that would have no effect, or hit every text."""
     a, compares = config.algorithm, algorithm.mixer == "none" and not algorithm.pairs
     max_tokens = min(config.agent(agent).max_tokens for agent in ["", *config.team.agents])
     return [

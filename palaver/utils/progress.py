@@ -23,7 +23,3 @@ class Bar(Progress):
         times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
         super().__init__(TextColumn("{task.description}"), *columns, *times, console=console, **settings)
         self.task = self.add_task(label, total=total, shown="")
-
-    def show(self, shown: str = "", **changes: Any) -> None:
-        """Show a text, and change the task as `update` does: by `advance`, `completed`, `total`, `description`."""
-        self.update(self.task, shown=shown, **changes)

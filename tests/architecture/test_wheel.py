@@ -52,7 +52,7 @@ def test_it_works_installed_elsewhere(wheel, tmp_path):
     code = (
         "import palaver; from palaver.utils.config import recipes; from importlib import resources;"
         "[palaver.make(i).reset(seed=0) for i in palaver.specs()];"
-        "print(palaver.__file__, len(recipes()), resources.files('palaver').joinpath('py.typed').is_file())"
+        "print(palaver.__file__, len(recipes('run')), resources.files('palaver').joinpath('py.typed').is_file())"
     )
     shipped = len(list((ROOT / "trainers" / "recipes").glob("*.yaml")))
     assert run("-c", code, cwd=tmp_path, path=target).split() == [

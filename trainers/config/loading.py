@@ -1,4 +1,4 @@
-"""Loading of a run's config from a recipe, plain data, or the file in a run folder; origins of its values."""
+"""Loading of a run's config from a recipe, plain data or a run folder; origins of values."""
 
 from __future__ import annotations
 

@@ -239,10 +239,10 @@ def title(config: RunConfig, algorithm: Algorithm, samples: str) -> Text:
 def bar(config: RunConfig, done: int, console: Console, *, visible: bool) -> Iterator[Any]:
     """Live progress bar; yields the function that the loop calls after each step."""
     with Bar("training", console, config.train.steps, disable=not visible) as progress:
-        progress.show(completed=done)
+        progress.update(progress.task, completed=done)
 
         def report(step: int, metrics: Mapping[str, Any]) -> None:
             speed = f"  {metrics['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in metrics else ""
-            progress.show(f"reward {metrics['reward/mean']:.3f}{speed}", completed=step)
+            progress.update(progress.task, shown=f"reward {metrics['reward/mean']:.3f}{speed}", completed=step)
 
         yield report

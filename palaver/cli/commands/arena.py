@@ -181,7 +181,7 @@ def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
 
     def start(done: int, total: int) -> None:
         errors.print(Text.assemble("arena ", (str(folder), "bold")), soft_wrap=True)
-        progress.show(total=total, completed=done)
+        progress.update(progress.task, total=total, completed=done)
         progress.start()
 
     def report(played: GameResult) -> None:
@@ -189,7 +189,7 @@ def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
         if played.failed:
             progress.print(Text(f"failed: {game.first} against {game.second}: {played.failed}", style="red"))
         ends = {1.0: "beat", 0.5: "tied with", 0.0: "lost to"}[played.score]
-        progress.show(f"{game.first} {ends} {game.second}", advance=1)
+        progress.update(progress.task, shown=f"{game.first} {ends} {game.second}", advance=1)
 
     try:
         yield start, report

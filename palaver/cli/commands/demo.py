@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +29,7 @@ from palaver.cli.output import console, need_plots, say, table
 from palaver.core import PalaverError, usable_cores
 from palaver.text import clean
 from palaver.trainers.run.files import METRICS
-from palaver.utils.workers import STALLED_S, WATCH_S, Silence, wait_or_kill
+from palaver.utils.workers import STALLED_S, WATCH_S, Silence, wait, wait_or_kill
 
 PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writes its report
 
@@ -52,7 +52,7 @@ class BackgroundRun:
                 `STALLED_S` seconds.
         """
         silence = Silence([self.log, self.job.folder / METRICS])
-        while (code := self._ended()) is None:
+        while (code := wait(self.process, WATCH_S)) is None:
             if silence.seconds() > STALLED_S:
                 self.stop()
                 raise PalaverError(
@@ -62,11 +62,6 @@ class BackgroundRun:
         if code not in (0, 130):
             raise PalaverError(f"the run {str(self.job.folder)!r} failed with exit code {code}; see {str(self.log)!r}")
         return "interrupted" if code else "done"
-
-    def _ended(self) -> int | None:
-        with suppress(subprocess.TimeoutExpired):
-            return self.process.wait(WATCH_S)
-        return None
 
     def stop(self) -> None:
         """Stop it gracefully if it still runs; it is killed after `PATIENCE_S` seconds."""

@@ -129,7 +129,7 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
     with Bar("", errors) as progress:
 
         def tick(text: str, total: int) -> None:
-            progress.show(text, advance=1, total=total)
+            progress.update(progress.task, shown=text, advance=1, total=total)
 
         def verdict(attempt: StageAttempt, state: State) -> None:
             where = "promoted" if attempt.stage in state.promoted else "stopped" if state.stopped else "repeated"

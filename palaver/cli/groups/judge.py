@@ -97,7 +97,7 @@ def audit(
             limits=limits,
             provenance=about,
             folder=folder,
-            report=lambda steps: bar.show(advance=steps),
+            report=lambda steps: bar.update(bar.task, advance=steps),
         )
     _show(result, folder, as_json)
     if strict and result.faults:

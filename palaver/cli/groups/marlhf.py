@@ -127,7 +127,7 @@ def _bar() -> Iterator[Report]:
         if not progress.live.is_started:
             progress.start()
         text = f"loss {metrics['loss']:.3f}, pairs {100 * metrics['accuracy']:.0f} %"
-        progress.show(text, completed=step, total=steps)
+        progress.update(progress.task, shown=text, completed=step, total=steps)
         if step == steps:
             progress.stop()
 

@@ -101,7 +101,7 @@ def _bar(work: PendingRuns) -> Iterator[Any]:
             if result.status == "failed":
                 progress.print(Text(f"failed: {name}, seed {result.seed}: {one_line(result.error, 300)}", style="red"))
             return_ = "–" if result.after is None else f"{result.after:.2f}"
-            progress.show(f"{name} {return_}", advance=1)
+            progress.update(progress.task, shown=f"{name} {return_}", advance=1)
 
         yield report
 

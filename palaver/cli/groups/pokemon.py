@@ -175,7 +175,7 @@ def clone(
     with Bar("cloning", errors, transient=True) as bar:
 
         def show(step: int, steps: int, metrics: dict[str, float]) -> None:
-            bar.show(f"nll {metrics['nll']:.3f}", completed=step, total=steps)
+            bar.update(bar.task, shown=f"nll {metrics['nll']:.3f}", completed=step, total=steps)
 
         result = learn(config, out, sources, start, show)
     _report(out)
