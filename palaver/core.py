@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -50,6 +50,32 @@ class EpisodeLostError(PalaverError):
 
 class CheckpointError(PalaverError):
     """A run folder or checkpoint that cannot be read."""
+
+
+def refuse(checks: Iterable[tuple[object, str]], error: Callable[[str], Exception] = ConfigError) -> None:
+    """Raise an error with the message of the first pair whose condition is true.
+
+    Raises:
+        ConfigError: (or `error`) one of the conditions is true.
+
+    >>> refuse([(1 > 2, "one is more than two"), ([], "there are some")])
+    """
+    for wrong, message in checks:
+        if wrong:
+            raise error(message)
+
+
+def need(what: str, extra: str, *libraries: str) -> None:
+    """Refuse to go on without libraries that an extra installs; `what` needs them.
+
+    Raises:
+        ConfigError: one of them cannot be imported.
+    """
+    for library in libraries:
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            raise ConfigError(f"{what} needs {library}; install it with: pip install 'palaver[{extra}]'") from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -137,16 +163,16 @@ class Sampling:
     stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise ConfigError(f"temperature must be 0 (greedy) or more, and finite, got {self.temperature}")
-        if not 0 < self.top_p <= 1:
-            raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}")
-        if self.top_k < 0:
-            raise ConfigError(f"top_k must be 0 (off) or more, got {self.top_k}")
-        if self.max_tokens < 1:
-            raise ConfigError(f"max_tokens must be 1 or more, got {self.max_tokens}")
-        if "" in self.stop:
-            raise ConfigError(f"stop must hold no empty string, which every text contains, got {self.stop}")
+        finite = 0 <= self.temperature < math.inf
+        refuse(
+            [
+                (not finite, f"temperature must be 0 (greedy) or more, and finite, got {self.temperature}"),
+                (not 0 < self.top_p <= 1, f"top_p must be in (0, 1], got {self.top_p}"),
+                (self.top_k < 0, f"top_k must be 0 (off) or more, got {self.top_k}"),
+                (self.max_tokens < 1, f"max_tokens must be 1 or more, got {self.max_tokens}"),
+                ("" in self.stop, f"stop must hold no empty string, which every text contains, got {self.stop}"),
+            ]
+        )
 
     @property
     def truncated(self) -> bool:
@@ -302,7 +328,10 @@ class Episode:
         """
         if {attribute.name for attribute in fields(cls)} <= record.keys():  # else it is no episode of any format
             refuse_format(record, "the episode")
-        turns = tuple(_turn_from_record(turn) for turn in record["turns"])
+        turns = tuple(
+            Turn(**turn | {"completions": {a: _completion_from_record(c) for a, c in turn["completions"].items()}})
+            for turn in record["turns"]
+        )
         return cls(**{name: value for name, value in record.items() if name != "format"} | {"turns": turns})
 
 
@@ -346,11 +375,6 @@ def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
         return record
     text_fields = {name: value for name, value in record.items() if name not in _TOKEN_FIELDS}
     return text_fields | {"tokens": len(completion.token_ids)}
-
-
-def _turn_from_record(record: Mapping[str, Any]) -> Turn:
-    completions = {agent: _completion_from_record(saved) for agent, saved in record["completions"].items()}
-    return Turn(**{**record, "completions": completions})
 
 
 def _completion_from_record(record: Mapping[str, Any]) -> Completion:

@@ -14,7 +14,7 @@ from palaver.agents.llm.generation.requests import free_cuda
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import SHARING
 from palaver.trainers.run.memory import GIB, estimate
-from palaver.trainers.run.progress import title
+from palaver.trainers.run.session import title
 from palaver.trainers.update.reference_model import held
 from palaver.trainers.update.updater import Updater
 

@@ -20,7 +20,7 @@ from rich.text import Text
 import palaver
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import ConfigError, Message, PolicyError, Sampling
+from palaver.core import ConfigError, Message, PolicyError, Sampling, need
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import Spec
@@ -45,7 +45,6 @@ from palaver.trainers.rollout.team import (
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
-from palaver.trainers.run.logging import check_sinks
 from palaver.trainers.run.memory import most_rows
 from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.run_summary import announce
@@ -120,7 +119,8 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
         PolicyError: the tiny model on tasks it cannot read.
     """
     algorithm = chosen(config.algorithm)
-    check_sinks(config)
+    if config.log.wandb != "disabled":
+        need("log.wandb", "wandb", "wandb")
     held_out = config.eval.tasks
     env = text_env(config.env.id, config.env.keywords())
     refuse_team(config.team, env.possible_agents)
@@ -276,9 +276,21 @@ def _make_updater(
     distributed: Distributed,
     start: Path | None,
 ) -> Updater:
-    """Make learners and critics, from a checkpoint if given."""
+    """Make one learner per distinct policy, and critics, from a checkpoint if given.
+
+    References are made of these weights, and replaced by those of the run once its study is loaded.
+    """
     reference = reference_model(config, trained.values(), distributed.device)
-    updater = Updater(algorithm, config, _learners(config, trained, distributed, start, reference), distributed)
+    agents: dict[int, list[str]] = {}
+    for agent, policy in trained.items():
+        agents.setdefault(id(policy), []).append(agent)
+    learners = [PolicyUpdater(trained[names[0]], names, config, distributed, reference) for names in agents.values()]
+    if start:
+        for learner in learners:
+            name = learner.policy.name
+            checkpoint.load_optimizer(start, name, learner.optimizer)
+            learner.policy.version = checkpoint.version_of(start, name)
+    updater = Updater(algorithm, config, learners, distributed)
     if start:
         updater.load_state_dict(checkpoint.load_updater(start))
     return updater
@@ -311,22 +323,3 @@ def _prompt_length(config: RunConfig, policy: LLMPolicy, task: str, agent: str, 
             f"or raise the limit"
         )
     return length
-
-
-def _learners(
-    config: RunConfig, team: Mapping[str, LLMPolicy], distributed: Distributed, start: Path | None, reference: Any
-) -> list[PolicyUpdater]:
-    """Make one learner per distinct policy, with the optimiser of the checkpoint if given.
-
-    References are made of these weights, and replaced by those of the run once its study is loaded.
-    """
-    agents: dict[int, list[str]] = {}
-    for agent, policy in team.items():
-        agents.setdefault(id(policy), []).append(agent)
-    learners = [PolicyUpdater(team[names[0]], names, config, distributed, reference) for names in agents.values()]
-    if start:
-        for learner in learners:
-            name = learner.policy.name
-            checkpoint.load_optimizer(start, name, learner.optimizer)
-            learner.policy.version = checkpoint.version_of(start, name)
-    return learners

@@ -22,8 +22,8 @@ from palaver.trainers.objectives.losses import LossInputs, cispo, ppo_clip
 from palaver.trainers.objectives.token_values import TokenValues, token_returns
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights
 from palaver.trainers.update.moving_baseline import ema
-from palaver.trainers.value_decomposition.credits import counterfactual
 from palaver.trainers.value_decomposition.mixers import added, monotonic
+from palaver.trainers.value_decomposition.targets import counterfactual
 
 FOLDER = Path(__file__).resolve().parents[1] / "algorithms"
 SHARED = "policy-gradient"  # page of what all of them share

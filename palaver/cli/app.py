@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections import UserDict
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,33 +40,26 @@ def module(name: str) -> str:
     return f"{'groups' if name in GROUPS else 'commands'}.{name}"
 
 
-class LazyCommands(MutableMapping[str, Any]):
-    """Name -> command; the module of a command is imported when the command is looked up."""
+class LazyCommands(UserDict[str, Any]):
+    """Name -> command; the module of a command is imported when the command is looked up.
+
+    The module of a group has it as `app`; that of another command has a function of its name, and the text `HELP`.
+    """
 
     def __init__(self) -> None:
-        self._loaded: dict[str, Any] = {}
+        super().__init__(dict.fromkeys(COMMANDS))
 
     def __getitem__(self, name: str) -> Any:
-        if name not in COMMANDS:
-            raise KeyError(name)
-        if name not in self._loaded:
+        if self.data[name] is None:
+            source = import_module(f"palaver.cli.{module(name)}")
             parent = typer.Typer()
             parent.callback()(lambda: None)
-            import_module(f"palaver.cli.{module(name)}").register(parent)
-            self._loaded |= getattr(typer.main.get_command(parent), "commands", {})
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._loaded[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
+            if name in GROUPS:
+                parent.add_typer(source.app, name=name)
+            else:
+                parent.command(name, help=source.HELP)(getattr(source, name))
+            self.data |= getattr(typer.main.get_command(parent), "commands", {})
+        return self.data[name]
 
 
 def summary(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -15,7 +14,7 @@ from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, refuse_edited
 from palaver.utils.config import leaves, parse_overrides, recipes
-from palaver.utils.run_folder import refuse_in_use
+from palaver.utils.run_folder import read_record, refuse_in_use
 
 RUNS = Path("runs")
 
@@ -65,7 +64,9 @@ def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: 
         raise ConfigError(f"--resume takes one run folder, got {' and '.join(bare)}")
     if bare:
         folder = Path(bare[0])
-        _refuse_another_recipe(recipe, folder)
+        begun = read_record(folder / LAUNCH).get("recipe")
+        if begun not in (None, recipe):
+            raise ConfigError(f"the run in {str(folder)!r} is one of {begun!r}, not of {recipe!r}")
     elif Path(recipe).is_dir():
         folder = Path(recipe)
     else:
@@ -79,15 +80,6 @@ def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: 
     refuse_edited(folder, config)
     _refuse_changes(config, load(str(folder / CONFIG), overrides), folder)
     return TrainJob(recipe, overrides, config, folder, resume=True)
-
-
-def _refuse_another_recipe(recipe: str, folder: Path) -> None:
-    try:
-        begun = json.loads((folder / LAUNCH).read_text(encoding="utf-8")).get("recipe")
-    except (OSError, ValueError, AttributeError):
-        return
-    if begun not in (None, recipe):
-        raise ConfigError(f"the run in {str(folder)!r} is one of {begun!r}, not of {recipe!r}")
 
 
 def _refuse_changes(saved: RunConfig, requested: RunConfig, folder: Path) -> None:

@@ -1,20 +1,27 @@
-"""Options and `key=value` settings that several commands share."""
+"""Options, settings and recipes that several commands share, and their lists."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
-from pydantic import Field
+from pydantic import BaseModel, Field
+from rich.text import Text
 
 from palaver.agents.llm.model.options import ModelOptions
+from palaver.cli.output import console, say, table
 from palaver.core import Sampling
-from palaver.utils.config import Section, parse_overrides, validated
+from palaver.trainers.config.defaults import defaults
+from palaver.trainers.config.run import RunConfig
+from palaver.utils.config import KINDS, Section, leaves, parse_overrides, recipes, validated
 
 S = TypeVar("S", bound=Section)
+
+group = partial(typer.Typer, no_args_is_help=True, rich_markup_mode="rich")  # of commands
 
 TEAM_HELP = (
     "Policy: [bold]tiny[/bold], [bold]random[/bold], [bold]echo[/bold], [bold]human[/bold], "
@@ -94,3 +101,64 @@ def settings(model: type[S], pairs: Sequence[str] | None) -> S:
         ConfigError: see `split`; also a key that is none of the settings.
     """
     return validated(model, parse_overrides(pairs or []))
+
+
+def list_recipes(kind: str = "run") -> None:
+    """Print every shipped recipe of a kind with its first line."""
+    grid = table("recipe", "description")
+    for name, summary in recipes(kind).items():
+        grid.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
+    console.print(grid)
+    command = KINDS[kind].command
+    say(Text(f"\n{command} RECIPE --explain shows its keys; a YAML file may stand in a recipe's place.", style="dim"))
+
+
+def explain(config: BaseModel, prefix: str = "") -> None:
+    """Print every key of a config with its value, and the default if it differs."""
+    grid = table("key", "value", "default", "meaning")
+    for key, value, default, meaning in leaves(config, prefix):
+        changed = value != default
+        grid.add_row(
+            Text(key, style="bold" if changed else ""),
+            Text(_format_value(value), style="bold" if changed else ""),
+            Text(_format_value(default) if changed else "", style="dim"),
+            Text(meaning, style="dim"),
+        )
+    console.print(grid)
+
+
+def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
+    """Print the changed settings, then all other keys.
+
+    Changed settings differ from the defaults or are set by the algorithm's name.
+
+    Args:
+        config: of the run.
+        origins: dotted key -> origin of its value (`palaver.trainers.config.loading.origins`).
+    """
+    name = config.algorithm.name
+    recipe_defaults = defaults(name)
+    grid, others = table("key", "value", "default", f"{name} sets", "from"), table("key", "default", "meaning")
+    grid.columns[0].no_wrap = others.columns[0].no_wrap = True  # users copy them
+    for key, value, default, meaning in leaves(config):
+        if value != default or key in recipe_defaults:
+            grid.add_row(
+                Text(key, style="bold"),
+                Text(_format_value(value), style="bold"),
+                Text(_format_value(default), style="dim"),
+                Text(_format_value(recipe_defaults[key]) if key in recipe_defaults else "", style="dim"),
+                Text(origins.get(key, "")),
+            )
+        else:
+            others.add_row(Text(key), Text(_format_value(value)), Text(meaning, style="dim"))
+    console.print(grid)
+    say(Text("\nAll other keys have the defaults of their sections:\n", style="dim"))
+    console.print(others)
+
+
+def _format_value(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(_format_value, value)) + "]"
+    return repr(value) if value == "" else f"{value:g}" if isinstance(value, float) else str(value)

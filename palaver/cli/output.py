@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import warnings
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from palaver.core import ConfigError, PalaverWarning, PolicyError
+from palaver.core import PalaverWarning, need
 from palaver.text import one_line
 from palaver.utils import tables
 
@@ -111,17 +110,5 @@ def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Table:
 
 
 def need_plots() -> None:
-    """Raise PolicyError if the libraries of reports cannot be imported."""
-    try:
-        import jinja2
-        import matplotlib
-    except ImportError as error:
-        raise PolicyError(f"a report needs {error.name}; install it with: pip install 'palaver[train]'") from error
-    del jinja2, matplotlib
-
-
-def need_server() -> None:
-    """Raise ConfigError if the libraries of the server are not installed."""
-    for library in ("starlette", "uvicorn"):
-        if importlib.util.find_spec(library) is None:
-            raise ConfigError(f"serving needs {library}; install it with: pip install 'palaver[serve]'")
+    """Refuse to go on without the libraries of reports."""
+    need("a report", "train", "jinja2", "matplotlib")

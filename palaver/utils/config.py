@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from yaml import YAMLError
 
 from palaver.core import ConfigError, did_you_mean, refuse_format
@@ -23,6 +23,7 @@ _PAIR = re.compile(r"[A-Za-z_][^\s=.\[\]]*(\.[^\s=.\[\]]+|\.?\[[^\]=]+\])*=.*", 
 _SEGMENT = re.compile(r"\[(.*?)\](?=\.|\[|$)|([^.\[]+)")
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
 ONE_OR_MORE = BeforeValidator(lambda value: value if isinstance(value, list | tuple) else (value,))
 
 

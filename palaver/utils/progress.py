@@ -1,28 +1,25 @@
-"""Columns of the progress bars of long commands."""
+"""The progress bar of long commands."""
 
 from __future__ import annotations
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
-def progress_columns(label: str) -> tuple[ProgressColumn, ...]:
-    """Columns of a progress bar.
+class Bar(Progress):
+    """Live bar of one task: label, bar, count, the text `shown`, elapsed and remaining time.
 
-    They are label, bar, count, the field `shown` of the task, elapsed and remaining time.
+    Args:
+        label: printed before the bar.
+        console: where it is drawn.
+        total: steps; None if they are not known yet.
+        settings: of `rich.progress.Progress`.
     """
-    return (
-        TextColumn(label),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[shown]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+
+    def __init__(self, label: str, console: Console, total: int | None = None, **settings: Any) -> None:
+        columns = (BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"))
+        times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+        super().__init__(TextColumn("{task.description}"), *columns, *times, console=console, **settings)
+        self.task = self.add_task(label, total=total, shown="")

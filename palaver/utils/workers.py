@@ -34,17 +34,18 @@ def wait_or_kill(process: subprocess.Popen[Any] | BaseProcess, patience: float =
 
     If it still exists `KILLED_S` seconds later, a warning is issued and None returned.
     """
-    code = _wait(process, patience)
+    code = wait(process, patience)
     if code is None:
         process.kill()
-        code = _wait(process, KILLED_S)
+        code = wait(process, KILLED_S)
     if code is None:
         message = f"the process {process.pid} was killed {KILLED_S:g} seconds ago and is still there"
         warnings.warn(message, PalaverWarning, 2)
     return code
 
 
-def _wait(process: subprocess.Popen[Any] | BaseProcess, seconds: float) -> int | None:
+def wait(process: subprocess.Popen[Any] | BaseProcess, seconds: float) -> int | None:
+    """Wait some seconds for a process to exit; return its exit code, None if it still runs."""
     if isinstance(process, BaseProcess):
         process.join(seconds)
         return process.exitcode

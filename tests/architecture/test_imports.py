@@ -43,11 +43,9 @@ def test_the_order_has_no_circle():
 
 
 def test_matplotlib_stays_in_the_drawing_layers():
-    """Figures are drawn by one module, worlds by `envs/minecraft`; the command line checks that it is there."""
+    """Figures are drawn by one module, worlds by `envs/minecraft`."""
     using = {str(path) for path in files() if any(name.split(".")[0] == "matplotlib" for name in imports(path))}
-    assert using == {
-        "benchmarks/reports/charts.py", "envs/minecraft/rendering.py", "palaver/cli/output.py",
-    }  # fmt: skip
+    assert using == {"benchmarks/reports/charts.py", "envs/minecraft/rendering.py"}
 
 
 def test_nothing_imports_a_wing_by_its_bare_name():

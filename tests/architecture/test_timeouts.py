@@ -30,7 +30,7 @@ WITHOUT = {
     ("envs/code/sandbox/worker.py", "os.waitpid"): "for what it has killed; its examiner kills a worker that is late",
     ("tests/trainers/test_run_processes.py", "os.waitpid"): "with WNOHANG, in a loop that has a limit",
     (
-        "palaver/cli/groups/showdown.py",
+        "palaver/cli/groups/pokemon.py",
         "server.wait",
     ): "a server runs until Ctrl-C; it is looked at several times a second",
     ("trainers/run/loop.py", "run.distributed.wait"): "for the other processes of a run, with the limit of torch",

@@ -21,7 +21,7 @@ VAGUE = re.compile(
 )
 # names that several modules have in common, as hooks or as verbs that their module makes unique
 COMMON = {
-    "load", "read", "write", "save", "main", "run", "register", "draw", "measure", "show", "score", "parse", "check",
+    "load", "read", "write", "save", "main", "run", "draw", "measure", "show", "score", "parse", "check",
     "reference", "opening", "demonstrations", "compare", "markdown", "table", "play", "plan",
     "prepare", "describe", "tasks", "rows", "twins",
 }  # fmt: skip

@@ -126,9 +126,6 @@ def test_a_short_key_is_refused_and_not_shown(palaver, monkeypatch: pytest.Monke
 
 
 def test_a_missing_library_is_named(palaver, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = __import__("importlib.util").util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name, *rest: None if name == "uvicorn" else find(name, *rest)
-    )
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     ran = palaver("serve", "random")
     assert (ran.code, "pip install 'palaver[serve]'" in ran.err) == (2, True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from torch import Tensor
 
-from palaver.core import ConfigError, did_you_mean
+from palaver.core import ConfigError, did_you_mean, load_attribute
 from palaver.trainers.config.defaults import defaults
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
 from palaver.trainers.objectives.advantages import individual_reward, mixed_reward, shared_reward
@@ -103,9 +102,7 @@ def algorithm(name: str) -> Algorithm:
     """
     if name not in ALGORITHMS:
         raise ConfigError(f"there is no algorithm {name!r}.{did_you_mean(name, ALGORITHMS)}")
-    module, _, attribute = ALGORITHMS[name].partition(":")
-    row: Algorithm = getattr(importlib.import_module(module), attribute)
-    return row
+    return cast("Algorithm", load_attribute(ALGORITHMS[name]))
 
 
 def has_token_values(algorithm: Algorithm, config: CriticConfig) -> bool:

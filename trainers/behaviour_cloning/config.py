@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from palaver.core import refuse
 from palaver.trainers.config.run import LogConfig
-from palaver.utils.config import Section, validated
-
-Share = Annotated[float, Field(ge=0, le=1)]
+from palaver.utils.config import Section, Share
 
 
 class BCConfig(Section):
@@ -55,19 +53,16 @@ class BCConfig(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> BCConfig:
-        if self.clip[0] > self.clip[1]:
-            raise ValueError(f"clip: the least weight {self.clip[0]} is above the largest {self.clip[1]}")
-        if self.model and self.loss != "clone":
-            raise ValueError("loss: a language model has no value head; it learns with loss=clone only")
-        if self.model and self.hide:
-            raise ValueError("hide: only a battle net's words can be hidden")
+        low, high = self.clip
+        refuse(
+            [
+                (low > high, f"clip: the least weight {low} is above the largest {high}"),
+                (
+                    self.model and self.loss != "clone",
+                    "loss: a language model has no value head; it learns with loss=clone only",
+                ),
+                (self.model and self.hide, "hide: only a battle net's words can be hidden"),
+            ],
+            ValueError,
+        )
         return self
-
-
-def parse(values: Mapping[str, Any]) -> BCConfig:
-    """The config of plain data.
-
-    Raises:
-        ConfigError: with the key, and the nearest known one where it is unknown.
-    """
-    return validated(BCConfig, dict(values))

@@ -66,7 +66,12 @@ class TextStudent:
         prompts = [prompt_ids(self._render, decision.text) for decision, _ in batch]
         legal = [decision.legal for decision, _ in batch]
         scores, mask = choice_scores(self.module, self.tokenizer, prompts, legal)
-        played = [_played_index(decision) for decision, _ in batch]
+        played = [
+            decision.legal.index(decision.executed)
+            if decision.slot != MISSING and decision.executed in decision.legal
+            else MISSING
+            for decision, _ in batch
+        ]
         device = scores.device
         reward = torch.tensor([decision.reward for decision, _ in batch], device=device)
         result = torch.tensor([result for _, result in batch], device=device)
@@ -90,8 +95,3 @@ class TextStudent:
         """
         device = next(self.module.parameters()).device
         self.module.load_state_dict(load_pretrained(str(folder), device)[0].state_dict())
-
-
-def _played_index(decision: Decision) -> int:
-    known = decision.slot != MISSING and decision.executed in decision.legal
-    return decision.legal.index(decision.executed) if known else MISSING

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,22 +77,14 @@ def clone(
     """
     learnt, aside = Mixture(sources).divide(config.held_out)
     with locked(folder), DiskErrorContext("give the same command again"):
-        if _prepare(config, folder, learnt, start):
-            return folder / NET
-        return _clone(config, folder, learnt, aside, start, report)
-
-
-def _clone(
-    config: BCConfig, folder: Path, learnt: Mixture, aside: Mixture | None, start: Path | None, report: Report
-) -> Path:
-    with _threads(config.threads):
-        run = _Run(config, folder, learnt, aside, _student(config, learnt.entries[0].format, start), report)
-        run.resume()
-        try:
-            run.go()
-        finally:
-            run.run_logger.close()
-    return _publish(folder, run.state.step)
+        if not _prepare(config, folder, learnt, start):
+            with _threads(config.threads):
+                run = _Run(config, folder, learnt, aside, _student(config, learnt.entries[0].format, start), report)
+                with closing(run.resume()):
+                    run.go()
+            trained = checkpoint.folder_of(folder, run.state.step) / "policies" / STUDENT
+            publish_folder(folder / NET, lambda net: shutil.copytree(trained, net, dirs_exist_ok=True))
+    return folder / NET
 
 
 class _Run:
@@ -116,8 +108,8 @@ class _Run:
         self.steps = min(sum(self.counts), config.steps or sum(self.counts))
         self.run_logger: RunLogger
 
-    def resume(self) -> None:
-        """Take up the newest sound checkpoint where there is one."""
+    def resume(self) -> RunLogger:
+        """Take up the newest sound checkpoint where there is one; open and return the logger."""
         if (self.folder / "checkpoints").is_dir() and any((self.folder / "checkpoints").glob("step-*")):
             newest, _ = checkpoint.newest(self.folder)
             saved = checkpoint.load_updater(newest)
@@ -126,12 +118,14 @@ class _Run:
             self.student.version = self.state.step
             checkpoint.load_optimizer(newest, STUDENT, self.optimizer)
         self.run_logger = RunLogger(self.folder, self.config, self.state.step)
+        return self.run_logger
 
     def go(self) -> None:
         """All steps that are left."""
         while self.state.step < self.steps:
             began = time.perf_counter()
-            for batch in self._rest_of_epoch():
+            batches = self.student.batches(self.learnt, self.config, self.state.epoch, self.state.place)
+            for batch in itertools.islice(batches, self.steps - self.state.step):
                 metrics = self._update(batch)
                 now = time.perf_counter()
                 self.state.seconds, began = self.state.seconds + now - began, now
@@ -145,12 +139,6 @@ class _Run:
 
     def _due(self) -> bool:
         return self.state.step % self.config.checkpoint_every == 0 and self.state.step < self.steps
-
-    def _rest_of_epoch(self) -> Iterator[Any]:
-        left = self.steps - self.state.step
-        return itertools.islice(
-            self.student.batches(self.learnt, self.config, self.state.epoch, self.state.place), left
-        )
 
     def _update(self, batch: Any) -> dict[str, float]:
         config, step = self.config, self.state.step + 1
@@ -210,16 +198,8 @@ class _Run:
         return _mean(sums)
 
     def _save(self) -> None:
-        study = vars(self.state)
-        checkpoint.save(
-            self.folder,
-            self.state.step,
-            {STUDENT: self.student},
-            {STUDENT: self.optimizer},
-            study,
-            self.config.keep,
-            {},
-        )
+        policies, optimizers = {STUDENT: self.student}, {STUDENT: self.optimizer}
+        checkpoint.save(self.folder, self.state.step, policies, optimizers, vars(self.state), self.config.keep, {})
 
 
 def _student(config: BCConfig, format: str, start: Path | None) -> NetStudent | TextStudent:
@@ -287,12 +267,6 @@ def _prepare(config: BCConfig, folder: Path, mixture: Mixture, start: Path | Non
     except (yaml.YAMLError, AttributeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{str(path)!r} cannot be used: {error}") from error
     return (folder / NET).is_dir()
-
-
-def _publish(folder: Path, step: int) -> Path:
-    student_folder = checkpoint.folder_of(folder, step) / "policies" / STUDENT
-    publish_folder(folder / NET, lambda net: shutil.copytree(student_folder, net, dirs_exist_ok=True))
-    return folder / NET
 
 
 @contextmanager

@@ -13,38 +13,42 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from palaver.core import refuse
 from palaver.trainers.config.defaults import without_constants
 from palaver.utils.config import Section
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _ANOTHER = re.compile(r",\s*((base|start)$|(step|lag|adapter|model):)")
-_LACKS = {"adapter": "adapter:PATH lacks an adapter's folder", "model": "model:NAME lacks a model's name or folder"}
-
-
-def _fault(text: str) -> str:
-    """Return an error message for an invalid `kl.reference`, "" for a valid one."""
-    kind, colon, argument = text.partition(":")
-    if _ANOTHER.search(text):
-        return "name one reference, not several"
-    if kind in _LACKS and colon:
-        return "" if argument.strip() else _LACKS[kind]
-    if kind == "step" and colon:
-        return "" if _NUMBER.fullmatch(argument) else "step:N takes the number of an update, 0 or more"
-    if kind == "lag" and colon:
-        return "" if _NUMBER.fullmatch(argument) and int(argument) else "lag:N takes a number of updates, 1 or more"
-    if text in ("base", "start"):
-        return ""
-    return "say `base`, `start`, `step:N`, `lag:N`, `adapter:PATH` or `model:NAME_OR_FOLDER`"
+_ARGUMENTS = {
+    "step": "step:N takes the number of an update, 0 or more",
+    "lag": "lag:N takes a number of updates, 1 or more",
+    "adapter": "adapter:PATH lacks an adapter's folder",
+    "model": "model:NAME lacks a model's name or folder",
+}
 
 
 def _checked(text: str) -> str:
-    if fault := _fault(text):
-        raise PydanticCustomError("reference", fault)
+    """Return a valid `kl.reference`."""
+    kind, colon, argument = text.partition(":")
+    number = int(argument) if _NUMBER.fullmatch(argument) else -1
+    fits = {"step": number >= 0, "lag": number >= 1}.get(kind, bool(argument.strip()))
+    refuse(
+        [
+            (_ANOTHER.search(text), "name one reference, not several"),
+            (
+                text not in ("base", "start") and not (colon and kind in _ARGUMENTS),
+                "say `base`, `start`, `step:N`, `lag:N`, `adapter:PATH` or `model:NAME_OR_FOLDER`",
+            ),
+            (colon and not fits, _ARGUMENTS.get(kind, "")),
+        ],
+        partial(PydanticCustomError, "reference"),
+    )
     return text
 
 

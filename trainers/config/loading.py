@@ -1,16 +1,17 @@
-"""Loading of a run's config from a recipe, plain data, or the file in a run folder."""
+"""Loading of a run's config from a recipe, plain data or a run folder; origins of values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import OmegaConf
 
 from palaver.core import ConfigError, refuse_format
+from palaver.trainers.config.defaults import defaults
 from palaver.trainers.config.run import RunConfig
-from palaver.utils.config import layers, merge, validated, values
+from palaver.utils.config import layers, merge, parse_overrides, validated, values
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> RunConfig:
@@ -53,3 +54,36 @@ def parse_file(path: Path) -> RunConfig:
         raise ConfigError(f"{str(path)!r} is not the complete config of a run: it lacks {', '.join(missing)}")
     refuse_format(cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.load(path))), repr(str(path)))
     return config
+
+
+def origins(recipe: str, overrides: Sequence[str], config: RunConfig) -> dict[str, str]:
+    """Dotted key -> origin of its value; keys with the sections' defaults are left out.
+
+    Args:
+        recipe: name or file, as for `load`.
+        overrides: `key=value`, as for `load`.
+        config: the config that `load` returned for them.
+
+    Raises:
+        ConfigError: see `load`.
+
+    >>> origins("arxiv-happo", ["seed=1"], load("arxiv-happo", ["seed=1"]))["algorithm.epochs"]
+    'base arxiv-mappo'
+    """
+    name = config.algorithm.name
+    origin_of = dict.fromkeys(defaults(name), f"name {name}")
+    stacked = [
+        (f"{'recipe' if source == recipe else 'base'} {source}", OmegaConf.to_container(layer))
+        for source, layer in layers("run", recipe)
+    ]
+    for origin, layer in [*stacked, ("command line", parse_overrides(overrides))]:
+        origin_of |= dict.fromkeys(_keys(layer), origin)
+    return origin_of
+
+
+def _keys(values: Any, prefix: str = "") -> Iterator[str]:
+    """Dotted keys, those of mappings included, for some values are mappings."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            yield f"{prefix}{key}"
+            yield from _keys(value, f"{prefix}{key}.")

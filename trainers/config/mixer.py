@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from palaver.trainers.config.defaults import without_constants
-from palaver.utils.config import Section
+from palaver.utils.config import Section, Share
 
-Share = Annotated[float, Field(ge=0, le=1)]
 CONSTANTS = {
     "hyper": 64, "max_grad_norm": 10.0, "double": True, "target": "hard", "tau": 0.01, "confidence": 0.0,
 }  # fmt: skip

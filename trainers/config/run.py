@@ -17,7 +17,6 @@ from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.config.preferences import ComparedConfig
 from palaver.trainers.config.team import TeamConfig
-from palaver.trainers.config.tuning import TuningConfig
 from palaver.utils.config import Section
 
 EVAL_SEED = 1_000_003  # far from the small seeds that people give to training
@@ -223,6 +222,13 @@ class LogConfig(Section):
     project: str = "palaver"
     episodes: bool = Field(True, description="write episodes/*.jsonl")
     tokens: bool = Field(False, description="with token ids and log-probabilities")
+
+
+class TuningConfig(Section):
+    """Seeds and tasks that the settings were tuned on; results on them are not reported."""
+
+    seeds: tuple[int, ...] = Field((), description="seeds of the runs that the settings were chosen by")
+    tasks: tuple[str, ...] = Field((), description="tasks that those runs were compared on, as in env.tasks")
 
 
 class RunConfig(Section):

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from palaver.core import ConfigError, did_you_mean
+from palaver.core import did_you_mean, refuse
 from palaver.utils.config import Section
 
 Kind = Literal["separate", "shared", "lora", "heterogeneous"]
@@ -89,24 +89,33 @@ def refuse_team(team: TeamConfig, agents: Sequence[str]) -> None:
     Raises:
         ConfigError: an unknown agent, no agent to train, or settings of another kind of team.
     """
-    for key, named in (("agents", team.agents), ("frozen", team.frozen)):
-        for agent in named:
-            if agent not in agents:
-                raise ConfigError(
-                    f"team.{key} names {agent!r}, which is no agent of this environment.{did_you_mean(agent, agents)}"
+    one = "the environment has one agent" if len(agents) == 1 else "team.kind=shared has one policy for all agents"
+    refuse(
+        [
+            *(
+                (
+                    agent not in agents,
+                    f"team.{key} names {agent!r}, which is no agent of this environment.{did_you_mean(agent, agents)}",
                 )
-    if team.agents and team.kind != "heterogeneous":
-        raise ConfigError(
-            f"team.agents holds the differences between agents of a heterogeneous team, but team.kind={team.kind}: "
-            "set team.kind=heterogeneous, or leave team.agents out"
-        )
-    both = [agent for agent in team.agents if agent in team.frozen]
-    if both:
-        raise ConfigError(f"the agent {both[0]!r} is in team.agents and in team.frozen; leave it out of one")
-    if team.swap_every and (team.kind == "shared" or len(agents) == 1):
-        alone = (
-            "the environment has one agent" if len(agents) == 1 else "team.kind=shared has one policy for all agents"
-        )
-        raise ConfigError(f"team.swap_every has nothing to exchange, for {alone}: set team.swap_every=0")
-    if not team.trained(agents):
-        raise ConfigError("team.frozen leaves no agent to train; leave one out of it")
+                for key, named in (("agents", team.agents), ("frozen", team.frozen))
+                for agent in named
+            ),
+            (
+                team.agents and team.kind != "heterogeneous",
+                f"team.agents holds the differences between agents of a heterogeneous team, but team.kind={team.kind}: "
+                "set team.kind=heterogeneous, or leave team.agents out",
+            ),
+            *(
+                (
+                    agent in team.frozen,
+                    f"the agent {agent!r} is in team.agents and in team.frozen; leave it out of one",
+                )
+                for agent in team.agents
+            ),
+            (
+                team.swap_every and (team.kind == "shared" or len(agents) == 1),
+                f"team.swap_every has nothing to exchange, for {one}: set team.swap_every=0",
+            ),
+            (not team.trained(agents), "team.frozen leaves no agent to train; leave one out of it"),
+        ]
+    )

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from palaver.core import ConfigError, did_you_mean
-from palaver.utils.config import KINDS, Section, validated, values
+from palaver.core import ConfigError, did_you_mean, refuse
+from palaver.utils.config import KINDS, Section, Share, validated, values
 
 ENV = "pokemon-v1"
 STUDENT, COACH, PREVIOUS, FRESH = "student", "coach", "previous", "fresh"
@@ -19,7 +19,6 @@ RESERVED = (STUDENT, COACH, PREVIOUS, FRESH)
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _PAIR = re.compile(r"\s*(\S+)\s+v\s+(\S+)\s*")
 
-Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(gt=0)]
 Even = Annotated[int, Field(ge=2, multiple_of=2, description="every match is played twice, sides swapped")]
 
@@ -116,18 +115,28 @@ class Stage(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Stage:
-        if sum(team.floor for team in self.teams.values()) > 1:
-            raise ValueError("the floors of the teams add up to more than 1; lower some")
-        if not any(team.weight for team in self.teams.values()):
-            raise ValueError("all weights of the teams are 0; raise one")
-        if self.learn == COACH and not self.coach:
-            raise ValueError("learn: coach needs a coach; name one, or write learn: winners")
-        if self.advice and not self.coach:
-            raise ValueError("advice needs a coach; name one, or leave it out")
-        if self.advice and not any(STUDENT in pair for pair, _ in self.weighted()):
-            raise ValueError("advice needs the student in a pair, as `coach v student: 1`")
-        if self.learn == COACH and not self.advice and not any(COACH in pair for pair, _ in self.weighted()):
-            raise ValueError("learn: coach needs the coach in a pair, as `coach v student: 1`, or advice")
+        teams, coached = self.teams.values(), self.learn == COACH
+        played = {name for pair, _ in self.weighted() for name in pair}
+        refuse(
+            [
+                (sum(team.floor for team in teams) > 1, "the floors of the teams add up to more than 1; lower some"),
+                (not any(team.weight for team in teams), "all weights of the teams are 0; raise one"),
+                (
+                    coached and not self.coach,
+                    "learn: coach needs a coach; name one, or write learn: winners",
+                ),
+                (self.advice and not self.coach, "advice needs a coach; name one, or leave it out"),
+                (
+                    self.advice and STUDENT not in played,
+                    "advice needs the student in a pair, as `coach v student: 1`",
+                ),
+                (
+                    coached and not self.advice and COACH not in played,
+                    "learn: coach needs the coach in a pair, as `coach v student: 1`, or advice",
+                ),
+            ],
+            ValueError,
+        )
         return self
 
     def weighted(self) -> Iterator[tuple[tuple[str, str], float]]:
@@ -213,60 +222,73 @@ def _check(spec: Curriculum) -> None:
     if ratings.anchor not in ratings.opponents:
         hint = did_you_mean(ratings.anchor, ratings.opponents)
         raise ConfigError(f"ratings.anchor {ratings.anchor!r} is not among ratings.opponents.{hint}")
-    before: list[str] = []
-    for stage in spec.stages:
-        where = f"stages.{stage.name}"
-        if stage.name in before:
-            raise ConfigError(f"{where}: two stages have this name; choose another")
-        if stage.name in ratings.opponents:
-            raise ConfigError(f"{where}: an opponent of the ratings has this name; choose another")
-        if stage.guard and not before:
-            raise ConfigError(f"{where}.guard: there is no student before the first stage; leave it out")
-        _check_players(spec, stage, before)
-        _check_sets(spec, stage)
-        mix = spec.mix_of(stage)
-        if mix.synthetic < 1 and not mix.human:
-            raise ConfigError(
-                f"{where}: mix.synthetic {mix.synthetic:g} leaves a share to people; name mix.human folders"
-            )
-        if mix.old > 0 and not before:
-            raise ConfigError(f"{where}: mix.old {mix.old:g} needs an earlier stage; give this one its own mix")
-        before.append(stage.name)
+    for n, stage in enumerate(spec.stages):
+        before = [earlier.name for earlier in spec.stages[:n]]
+        where, mix = f"stages.{stage.name}", spec.mix_of(stage)
+        refuse(
+            [
+                (stage.name in before, f"{where}: two stages have this name; choose another"),
+                (
+                    stage.name in ratings.opponents,
+                    f"{where}: an opponent of the ratings has this name; choose another",
+                ),
+                (
+                    stage.guard and not before,
+                    f"{where}.guard: there is no student before the first stage; leave it out",
+                ),
+                *_wrong_players(spec, stage, before),
+                *_wrong_sets(spec, stage),
+                (
+                    mix.synthetic < 1 and not mix.human,
+                    f"{where}: mix.synthetic {mix.synthetic:g} leaves a share to people; name mix.human folders",
+                ),
+                (
+                    mix.old > 0 and not before,
+                    f"{where}: mix.old {mix.old:g} needs an earlier stage; give this one its own mix",
+                ),
+            ]
+        )
 
 
-def _check_players(spec: Curriculum, stage: Stage, before: Sequence[str]) -> None:
+def _wrong_players(spec: Curriculum, stage: Stage, before: Sequence[str]) -> Iterator[tuple[object, str]]:
     where = f"stages.{stage.name}"
     played = {name for pair, _ in stage.weighted() for name in pair}
-    if STUDENT in played and not before:
-        raise ConfigError(f"{where}.pairs: there is no student yet in the first stage; let players meet")
-    if COACH in played and not stage.coach:
-        raise ConfigError(f"{where}.pairs: the coach plays and {where}.coach names none")
-    if stage.coach in (STUDENT, COACH):
-        raise ConfigError(f"{where}.coach: name a player or an earlier stage, not {stage.coach!r}")
+    yield (
+        STUDENT in played and not before,
+        f"{where}.pairs: there is no student yet in the first stage; let players meet",
+    )
+    yield COACH in played and not stage.coach, f"{where}.pairs: the coach plays and {where}.coach names none"
+    yield (
+        stage.coach in (STUDENT, COACH),
+        f"{where}.coach: name a player or an earlier stage, not {stage.coach!r}",
+    )
     later = {listed.name for listed in spec.stages} - set(before)
     for name in stage.names:
-        if name in later:
-            raise ConfigError(f"{where}: the student of {name!r} is not there yet; only earlier stages can be named")
-    if stage.start not in (PREVIOUS, FRESH, *before):
-        hint = did_you_mean(stage.start, [PREVIOUS, FRESH, *before])
-        raise ConfigError(f"{where}.start: {stage.start!r} is no earlier stage.{hint}")
-    known = [PREVIOUS, *before, *spec.ratings.opponents]
+        yield (
+            name in later,
+            f"{where}: the student of {name!r} is not there yet; only earlier stages can be named",
+        )
+    starts = [PREVIOUS, FRESH, *before]
+    hint = did_you_mean(stage.start, starts)
+    yield stage.start not in starts, f"{where}.start: {stage.start!r} is no earlier stage.{hint}"
+    known = [*([PREVIOUS] if before else []), *before, *spec.ratings.opponents]
     for key, names in (("score", stage.gate.score), ("above", stage.gate.above)):
         for name in names:
-            if name not in known or (name == PREVIOUS and not before):
-                hint = did_you_mean(name, known if before else known[1:])
-                raise ConfigError(
-                    f"{where}.gate.{key}: {name!r} is not rated by then; add it to ratings.opponents.{hint}"
-                )
+            yield (
+                name not in known,
+                f"{where}.gate.{key}: {name!r} is not rated by then; add it to ratings.opponents."
+                f"{did_you_mean(name, known)}",
+            )
 
 
-def _check_sets(spec: Curriculum, stage: Stage) -> None:
+def _wrong_sets(spec: Curriculum, stage: Stage) -> Iterator[tuple[object, str]]:
     where, sets = f"stages.{stage.name}", spec.ratings.sets
-    named = [*((f"{where}.gate.teams", teamset) for teamset in stage.gate.teams)]
+    named = [(f"{where}.gate.teams", teamset) for teamset in stage.gate.teams]
     named += [(f"{where}.guard.teams", stage.guard.teams)] if stage.guard else []
     for key, name in named:
-        if name not in sets:
-            raise ConfigError(f"{key}: {name!r} is no team set of the ratings.{did_you_mean(name, sets)}")
-    both = next((name for name in stage.teams if name in spec.ratings.held_out), None)
-    if both is not None:
-        raise ConfigError(f"{where}.teams: {both!r} is held out by ratings.held_out, so no stage may play it")
+        yield name not in sets, f"{key}: {name!r} is no team set of the ratings.{did_you_mean(name, sets)}"
+    for name in stage.teams:
+        yield (
+            name in spec.ratings.held_out,
+            f"{where}.teams: {name!r} is held out by ratings.held_out, so no stage may play it",
+        )

@@ -125,12 +125,8 @@ class State:
 
     def next(self) -> tuple[Stage, int] | None:
         """The next stage and attempt; None if the curriculum is over."""
-        if self.stopped:
-            return None
-        for stage in self.spec.stages:
-            if stage.name not in self.promoted:
-                return stage, len(self.attempts(stage.name)) + 1
-        return None
+        stage = next((stage for stage in self.spec.stages if stage.name not in self.promoted), None)
+        return None if self.stopped or stage is None else (stage, len(self.attempts(stage.name)) + 1)
 
     def ended(self, verdict: StageAttempt) -> None:
         """Update the state by a finished attempt: promote, repeat or stop."""
@@ -246,24 +242,16 @@ def read(spec: Curriculum, folder: Path, store: Path) -> State:
         CheckpointError: one of them has another format.
     """
     state = State(spec, folder, store)
-    while (coming := state.next()) and (verdict := read_verdict(attempt_folder(folder, coming[0].name, coming[1]))):
+    while coming := state.next():
+        path = attempt_folder(folder, coming[0].name, coming[1]) / VERDICT
+        if not path.is_file():  # it has not ended
+            break
+        try:
+            verdict = TypeAdapter(StageAttempt).validate_python(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{str(path)!r} is no verdict of a curriculum: {one_line(error)}") from error
         state.ended(verdict)
     return state
-
-
-def read_verdict(folder: Path) -> StageAttempt | None:
-    """Read the verdict in the folder of an attempt, None if it has not ended.
-
-    Raises:
-        CheckpointError: the file has another format.
-    """
-    path = folder / VERDICT
-    if not path.is_file():
-        return None
-    try:
-        return TypeAdapter(StageAttempt).validate_python(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{str(path)!r} is no verdict of a curriculum: {one_line(error)}") from error
 
 
 def label(stage: str, attempt: int) -> str:

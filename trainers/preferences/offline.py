@@ -90,15 +90,14 @@ def _turn(position: int, pair: PreferenceRecord, side: int, team: Mapping[str, P
     The texts have no tokens for policies other than language models.
     """
     name, reward = SIDES[side]
-    completions: dict[str, Completion] = {}
     texts = pair.chosen if name == "chosen" else pair.rejected
-    for agent, policy in team.items():
-        if agent not in texts:
-            continue  # a partner who is not trained, and of whom the file knows nothing
-        text = texts[agent]
-        completions[agent] = (
-            _written(policy, pair.observations[agent], text) if isinstance(policy, LLMPolicy) else Completion(text)
-        )
+    completions = {
+        agent: _written(policy, pair.observations[agent], texts[agent])
+        if isinstance(policy, LLMPolicy)
+        else Completion(texts[agent])
+        for agent, policy in team.items()
+        if agent in texts  # else a partner who is not trained, and of whom the file knows nothing
+    }
     return Turn(
         index=0,
         node=f"{position}/{side}",
@@ -125,8 +124,7 @@ def _length(completion: Completion) -> int:
 
 def _fits(policy: LLMPolicy, completion: Completion, task: str, agent: str) -> None:
     context = getattr(policy.model.config.get_text_config(), "max_position_embeddings", math.inf)
-    length = _length(completion)
-    if length > context:
+    if (length := _length(completion)) > context:
         raise PolicyError(
             f"a pair of task {task!r} has {length} tokens for {agent!r}, more than the {context} of {policy.name!r}: "
             "shorten the pairs, or leave it out"

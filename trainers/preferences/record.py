@@ -130,16 +130,12 @@ def _joint(location: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _plain(location: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
-    answers, openings = [], []
-    for name in ("chosen", "rejected"):
-        before, answer = _ended(location, name, row.get(name))
-        answers.append(answer)
-        openings.append(before)
+    (opening, chosen), (other, rejected) = (_ended(location, name, row.get(name)) for name in ("chosen", "rejected"))
     given = row.get("prompt")
-    if given is None and openings[0] != openings[1]:
+    if given is None and opening != other:
         raise TaskError(f"{location}: chosen and rejected must begin with the same messages")
-    prompt = openings[0] if given is None else _text_of(location, "prompt", given)
-    return [{ALONE: text} for text in (prompt, *answers)]
+    prompt = opening if given is None else _text_of(location, "prompt", given)
+    return [{ALONE: text} for text in (prompt, chosen, rejected)]
 
 
 def _ended(location: str, name: str, value: Any) -> tuple[str, str]:

@@ -65,15 +65,16 @@ def groups(episodes: Sequence[Episode]) -> list[JointActionGroup]:
 
 def by_reward(groups: Sequence[JointActionGroup], config: PairsConfig, seed: int) -> list[PreferenceRecord]:
     """Preferences by environment reward; ties are dropped."""
-    records = []
-    for index, group in enumerate(groups):
-        for better, worse in choose(group.values, config, stable_seed(seed, "pairs", index)):
-            margin = group.values[better] - group.values[worse]
-            answers = group.completions[better], group.completions[worse]
-            records.append(
-                PreferenceRecord(group.task, group.observations, *answers, margin=margin, source=f"env:{group.env}")
-            )
-    return records
+    return [
+        _preference(group, better, worse, group.values[better] - group.values[worse], f"env:{group.env}")
+        for index, group in enumerate(groups)
+        for better, worse in choose(group.values, config, stable_seed(seed, "pairs", index))
+    ]
+
+
+def _preference(group: JointActionGroup, better: int, worse: int, margin: float, source: str) -> PreferenceRecord:
+    answers = group.completions[better], group.completions[worse]
+    return PreferenceRecord(group.task, group.observations, *answers, margin=margin, source=source)
 
 
 def by_judge(
@@ -87,15 +88,19 @@ def by_judge(
     Raises:
         ScoringError: the judge failed too often.
     """
-    questions = [(group, pair) for index, group in enumerate(groups) for pair in _drawn(group, config, seed, index)]
+    questions = [
+        (group, pair)
+        for index, group in enumerate(groups)
+        for pair in some(
+            list(itertools.combinations(range(len(group.completions)), 2)),
+            config.most,
+            stable_seed(seed, "asked", index),
+        )
+    ]
     if not questions:
         return []
-    pairs = []
-    for group, (first, second) in questions:
-        one = PreferenceRecord(
-            group.task, group.observations, group.completions[first], group.completions[second]
-        ).to_dict()
-        pairs.append(AnswerPair(one["prompt"], one["chosen"], one["rejected"]))
+    joint = [_preference(group, *pair, 0.0, judge.name).to_dict() for group, pair in questions]
+    pairs = [AnswerPair(one["prompt"], one["chosen"], one["rejected"]) for one in joint]
     records, failures = [], []
     for (group, (first, second)), verdict in zip(questions, judge.compare(pairs), strict=True):
         if verdict.first is None:
@@ -104,18 +109,10 @@ def by_judge(
         margin = 2 * verdict.first - 1
         if margin and abs(margin) >= config.gap:
             better, worse = (first, second) if margin > 0 else (second, first)
-            answers = group.completions[better], group.completions[worse]
-            records.append(
-                PreferenceRecord(group.task, group.observations, *answers, margin=abs(margin), source=judge.name)
-            )
+            records.append(_preference(group, better, worse, abs(margin), judge.name))
     if len(failures) == len(questions) or (len(questions) >= FEWEST and len(failures) > MOST_FAILURES * len(questions)):
         raise ScoringError(f"{judge.name} failed on {len(failures)} of {len(questions)} pairs: {failures[0]}")
     return records
-
-
-def _drawn(group: JointActionGroup, config: PairsConfig, seed: int, index: int) -> list[tuple[int, int]]:
-    pairs = list(itertools.combinations(range(len(group.completions)), 2))
-    return some(pairs, config.most, stable_seed(seed, "asked", index))
 
 
 def _values(episodes: Sequence[Episode]) -> dict[str, float]:

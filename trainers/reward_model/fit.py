@@ -10,24 +10,83 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate.state import AcceleratorState, PartialState
 from datasets import Dataset
+from scipy.special import expit
 from transformers import TrainerCallback
 
 from palaver.agents.reward_models.model import Ids, RewardModel, fresh, save
-from palaver.core import ConfigError, PolicyError, ScoringError
+from palaver.core import PolicyError, ScoringError, need
 from palaver.trainers.config.reward_model import FitConfig
 from palaver.trainers.preferences.record import PreferenceRecord, by_task
-from palaver.trainers.reward_model.report import Quality, quality
+from palaver.utils.stats.intervals import over_tasks
 
 Report = Callable[[int, int, dict[str, float]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Metrics of a reward model on a set of pairs.
+
+    Attributes:
+        accuracy: share of the pairs whose better answer has the higher score; equal scores are wrong.
+        low: lower end of the 95 % bootstrap interval over tasks, since the pairs of one are no independent evidence;
+            None for one task.
+        high: upper end, likewise.
+        pairs: how many.
+        tasks: of how many tasks.
+        margin: mean of score of the better less score of the worse.
+        loss: mean of -log sigmoid of that difference.
+        longer: share of the pairs whose better answer is the longer one; what length alone would reach.
+    """
+
+    accuracy: float
+    low: float | None
+    high: float | None
+    pairs: int
+    tasks: int
+    margin: float
+    loss: float
+    longer: float
+
+
+def quality(tasks: Sequence[str], margins: Sequence[float], longer: Sequence[bool]) -> Quality:
+    """Of pairs of these tasks, by the difference of their scores.
+
+    Args:
+        tasks: (P) task of each pair.
+        margins: (P) score of the better less score of the worse.
+        longer: (P) whether the better one is the longer.
+
+    Raises:
+        ValueError: there are no pairs.
+    """
+    if not len(margins):
+        raise ValueError("there are no pairs to judge a reward model by")
+    difference = np.asarray(margins, dtype=np.float64)
+    right: dict[str, list[float]] = defaultdict(list)
+    for task, value in zip(tasks, difference, strict=True):
+        right[task].append(float(value > 0))
+    low, high = over_tasks([sum(hits) for hits in right.values()], [len(hits) for hits in right.values()])
+    return Quality(
+        accuracy=float((difference > 0).mean()),
+        low=low,
+        high=high,
+        pairs=len(difference),
+        tasks=len(right),
+        margin=float(difference.mean()),
+        loss=float(-np.log(np.maximum(expit(difference), np.finfo(np.float64).tiny)).mean()),
+        longer=float(np.mean(longer)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +110,13 @@ class FitResult:
     history: list[dict[str, float]]
 
 
-def need_trl() -> Any:
-    """TRL's module.
+def need_trl() -> None:
+    """Refuse to go on without TRL.
 
     Raises:
         ConfigError: it has to be installed.
     """
-    try:
-        return importlib.import_module("trl")
-    except ImportError as error:
-        raise ConfigError("training a reward model needs trl; install it with: pip install 'palaver[rm]'") from error
+    need("training a reward model", "rm", "trl")
 
 
 def fit(
@@ -90,7 +146,8 @@ def fit(
         TaskError: the pairs cannot be split.
         ScoringError: it does not score finitely in the end.
     """
-    trl = need_trl()
+    need_trl()
+    trl = importlib.import_module("trl")
     model = fresh(source, device, config.chat, config.max_tokens, seed)
     rows = [_Row(pair, *(model.read(case) for case in pair.cases())) for pair in pairs]
     short = [row for row in rows if max(len(row.chosen), len(row.rejected)) <= model.max_tokens]

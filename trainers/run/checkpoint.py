@@ -97,14 +97,12 @@ def step_of(folder: Path) -> int:
 
 def version_of(folder: Path, name: str) -> int:
     """Version of the policy `name`, the number of refreshes of its weights."""
-    version: int = _manifest(folder)["versions"][name]
-    return version
+    return int(_manifest(folder)["versions"][name])
 
 
 def agents_of(folder: Path) -> dict[str, str]:
     """Agent -> the agent that its policy was first assigned to."""
-    agents: dict[str, str] = _manifest(folder)["agents"]
-    return agents
+    return dict(_manifest(folder)["agents"])
 
 
 def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) -> None:
@@ -115,8 +113,7 @@ def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) ->
 
 def load_updater(folder: Path) -> dict[str, Any]:
     """State that `save` was given as `updater`, on the CPU."""
-    state: dict[str, Any] = torch.load(folder / UPDATER, map_location="cpu", weights_only=True)
-    return state
+    return dict(torch.load(folder / UPDATER, map_location="cpu", weights_only=True))
 
 
 def _manifest(folder: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib
 import json
 import math
 import threading
@@ -13,23 +13,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from palaver.core import ConfigError, Episode, PalaverWarning
+from palaver.core import Episode, PalaverWarning
 from palaver.text import one_line
-from palaver.trainers.config.run import LogConfig, RunConfig
+from palaver.trainers.config.run import LogConfig
 from palaver.trainers.run.files import METRICS
 from palaver.utils.run_folder import DamagedLine, append_bytes, append_lines, read_lines, replace_text
 
 DAMAGED = "metrics.damaged.jsonl"
-
-
-def check_sinks(config: RunConfig) -> None:
-    """Refuse a logger whose library is not installed.
-
-    Raises:
-        ConfigError: the library has to be installed.
-    """
-    if config.log.wandb != "disabled" and importlib.util.find_spec("wandb") is None:
-        raise ConfigError("log.wandb needs wandb; install it with: pip install 'palaver[wandb]'")
 
 
 class HasLogConfig(Protocol):
@@ -77,7 +67,9 @@ class RunLogger:
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
         """Write one line of metrics; NaN becomes None, nested names `name/inner` on the boards."""
-        values = {name: None if _is_nan(value) else value for name, value in values.items()}
+        values = {
+            name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values.items()
+        }
         line = {"kind": kind, "step": step, **values}
         append_lines(self.metrics, [line])
         if kind == "train":
@@ -164,10 +156,6 @@ def _silence_board() -> Callable[[Any], object]:
 
     threading.excepthook = hook
     return before
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, float]:

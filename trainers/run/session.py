@@ -14,14 +14,16 @@ from types import FrameType
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from palaver.core import ConfigError
+from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import LAUNCH, METRICS, STATUS, begin
 from palaver.trainers.run.logging import RunLogger, read_metrics
-from palaver.trainers.run.progress import bar
+from palaver.utils.progress import Bar
 from palaver.utils.run_folder import DiskErrorContext, locked, overwrite, replace_text
 
 
@@ -65,11 +67,6 @@ class RunSession:
     run_logger: RunLogger | None = None
     report: Callable[[int, dict[str, Any]], None] = lambda *_: None
     interrupted: Callable[[], bool] = lambda: False
-
-    def close(self) -> None:
-        """Close the loggers."""
-        if self.run_logger:
-            self.run_logger.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,8 @@ def run_session(config: RunConfig, distributed: Distributed, begun: RunStart, co
                 with bar(config, done, console, visible=distributed.is_main) as run.report:
                     yield run
         finally:
-            run.close()
+            if run.run_logger:
+                run.run_logger.close()
 
 
 @contextmanager
@@ -133,7 +131,7 @@ def _status_file(run: RunSession, signals: _Signals) -> Iterator[None]:
     main, status = run.distributed.is_main, "failed"
     try:
         if main:
-            _status(run.folder, "running", run.done)
+            replace_text(run.folder / STATUS, _state("running", run.done))
         yield
         status = "done" if run.done == run.config.train.steps else "interrupted"
     except KeyboardInterrupt:
@@ -221,15 +219,30 @@ def graceful_stop() -> Iterator[_Signals]:
 def _last_status(folder: Path, status: str, step: int) -> None:
     """Write the final status; on a full disk in place, which takes no more room."""
     try:
-        _status(folder, status, step)
+        replace_text(folder / STATUS, _state(status, step))
     except OSError:
         with suppress(OSError) if status == "failed" else nullcontext():  # that one has its own error
             overwrite(folder / STATUS, _state(status, step))
 
 
-def _status(folder: Path, status: str, step: int) -> None:
-    replace_text(folder / STATUS, _state(status, step))
-
-
 def _state(status: str, step: int) -> str:
     return json.dumps({"status": status, "step": step, "pid": os.getpid()})
+
+
+def title(config: RunConfig, algorithm: Algorithm, samples: str) -> Text:
+    """First line of a run's summary; `samples` are those of a task."""
+    steps = f", {config.train.steps} steps of {config.train.prompts_per_step} tasks x {samples}\n"
+    return Text.assemble((algorithm.name, "bold"), f" ({algorithm.paper}) on ", (config.env.id, "bold"), steps)
+
+
+@contextmanager
+def bar(config: RunConfig, done: int, console: Console, *, visible: bool) -> Iterator[Any]:
+    """Live progress bar; yields the function that the loop calls after each step."""
+    with Bar("training", console, config.train.steps, disable=not visible) as progress:
+        progress.update(progress.task, completed=done)
+
+        def report(step: int, metrics: Mapping[str, Any]) -> None:
+            speed = f"  {metrics['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in metrics else ""
+            progress.update(progress.task, shown=f"reward {metrics['reward/mean']:.3f}{speed}", completed=step)
+
+        yield report

@@ -31,11 +31,11 @@ from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.critic import Critic
 from palaver.trainers.update.policy_update import ExtraGradient, PolicyUpdater
 from palaver.trainers.update.sequential_weight import joint_factor
-from palaver.trainers.value_decomposition.credits import counterfactual
 from palaver.trainers.value_decomposition.encoders import encoder
 from palaver.trainers.value_decomposition.factored import FactoredValues, MixStats, Shape
 from palaver.trainers.value_decomposition.replay import Replay, stacked
 from palaver.trainers.value_decomposition.scenes import Acts, acts, transitions
+from palaver.trainers.value_decomposition.targets import counterfactual
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from palaver.agents.llm.model.inference_copy import evaluating
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs
-from palaver.agents.llm.scoring.packing import padded
+from palaver.agents.llm.scoring.packing import padded, token_batches
 from palaver.core import ConfigError, Conversation, Message, PolicyError
 from palaver.trainers.config.run import RunConfig
 
@@ -320,11 +320,7 @@ def _scaled(vector: Tensor) -> Tensor:
     return vector / vector.square().mean().sqrt().clamp(min=1e-6)
 
 
-def _batches(ids: Sequence[Sequence[int]], max_tokens: int) -> list[list[int]]:
-    """Batches, long texts first, of at most `max_tokens` padded tokens (or one text)."""
-    batches: list[list[int]] = []
-    for row in sorted(range(len(ids)), key=lambda row: (-len(ids[row]), row)):
-        if not batches or len(ids[batches[-1][0]]) * (len(batches[-1]) + 1) > max_tokens:
-            batches.append([])
-        batches[-1].append(row)
-    return batches
+def _batches(ids: Sequence[Sequence[int]], max_tokens: int) -> Iterator[list[int]]:
+    """Batches of rows, long texts first, of at most `max_tokens` padded tokens (or one text)."""
+    rows = sorted(range(len(ids)), key=lambda row: (-len(ids[row]), row))
+    return token_batches(rows, lambda row: len(ids[row]), max_tokens)

@@ -133,7 +133,8 @@ class FactoredValues:
         """
         q_tot = self.live(batch.scene, batch.chosen)
         with torch.no_grad():
-            following = self._following(batch.then)
+            best = greedy(self.live.values(batch.then.candidates), batch.then.allowed)
+            following = self.target(batch.then, best)  # Double Q-learning: chosen by the live values
             gap = (self.target(batch.scene, batch.chosen) - q_tot.detach()).abs().mean()
         loss = td_loss(q_tot, td_target(batch.reward, batch.goes_on, following))
         self.optimizer.zero_grad(set_to_none=True)
@@ -146,12 +147,6 @@ class FactoredValues:
         if self.updates % self.config.target_every == 0:
             self.target.load_state_dict(self.live.state_dict())
         return loss.item(), q_tot.mean().item(), gap.item(), norm.item()
-
-    def _following(self, then: DecisionFeatures) -> Tensor:
-        """(B,) value of the next joint action, chosen by the live values, by the target network."""
-        best = greedy(self.live.values(then.candidates), then.allowed)
-        next_values: Tensor = self.target(then, best)
-        return next_values
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, targets, optimiser and the number of updates."""

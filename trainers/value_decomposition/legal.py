@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from palaver.agents.base.policy import Policy
-from palaver.core import ConfigError, Episode, only_scored, stable_seed
+from palaver.core import ConfigError, Episode, only_scored, refuse, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
@@ -25,8 +25,7 @@ from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.loop import BaseLoop
-from palaver.trainers.run.progress import title
-from palaver.trainers.run.session import RunStart, run_session
+from palaver.trainers.run.session import RunStart, run_session, title
 from palaver.trainers.value_decomposition.play import Assignment, play
 from palaver.trainers.value_decomposition.players import ValueTeam
 from palaver.trainers.value_decomposition.replay import Replay
@@ -94,27 +93,33 @@ def refuse_legal(config: RunConfig, env: TextEnv) -> None:
     Raises:
         ConfigError: an environment that does not list its actions, or settings of language-model teams.
     """
-    if config.team.kind not in ("separate", "shared"):
-        raise ConfigError(
-            "algorithm.mixer.actions=legal trains values and no language model, so "
-            f"team.kind={config.team.kind} has no meaning: set it to separate or shared"
-        )
-    if config.team.swap_every:
-        raise ConfigError(
-            "team.swap_every exchanges policies, and values of legal actions belong to agents: set it to 0"
-        )
-    if config.algorithm.mixer.reads == "policy":
-        raise ConfigError(
-            "algorithm.mixer.encoder=policy reads hidden states of a policy, and with algorithm.mixer.actions=legal "
-            "there is none: set it to table, words or hf:NAME"
-        )
+    refuse(
+        [
+            (
+                config.team.kind not in ("separate", "shared"),
+                "algorithm.mixer.actions=legal trains values and no language model, so "
+                f"team.kind={config.team.kind} has no meaning: set it to separate or shared",
+            ),
+            (
+                config.team.swap_every,
+                "team.swap_every exchanges policies, and values of legal actions belong to agents: set it to 0",
+            ),
+            (
+                config.algorithm.mixer.reads == "policy",
+                "algorithm.mixer.encoder=policy reads hidden states of a policy, and with "
+                "algorithm.mixer.actions=legal there is none: set it to table, words or hf:NAME",
+            ),
+        ]
+    )
     infos = env.fork().reset(seed=0, options={"task": env.tasks[0].id})[1]
-    silent = [agent for agent in config.team.trained(env.possible_agents) if "legal_actions" not in infos[agent]]
-    if silent:
-        raise ConfigError(
-            f"{config.env.id} lists no legal_actions for {silent[0]!r}: set algorithm.mixer.actions=sentences, or take "
-            "an environment that lists them, such as matrix-v1"
+    refuse(
+        (
+            "legal_actions" not in infos[agent],
+            f"{config.env.id} lists no legal_actions for {agent!r}: set algorithm.mixer.actions=sentences, or take "
+            "an environment that lists them, such as matrix-v1",
         )
+        for agent in config.team.trained(env.possible_agents)
+    )
 
 
 def train_values(

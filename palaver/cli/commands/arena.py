@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import Field
-from rich.progress import Progress
 from rich.text import Text
 
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, need_plots, note, print_error, print_tables, resumable, say
 from palaver.core import CheckpointError, ConfigError, Sampling
 from palaver.utils.config import Section
-from palaver.utils.progress import progress_columns
+from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
     from palaver.trainers.matches import standings
@@ -60,11 +59,6 @@ class ArenaSettings(options.PlayerSettings):
     tournament: TournamentSettings = TournamentSettings()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("arena", help=HELP)(arena)
-
-
 def arena(
     env: Annotated[str, typer.Argument(metavar="ENV", help="A competitive environment, as matrix-v1.")],
     pairs: options.Pairs = None,
@@ -90,7 +84,7 @@ def arena(
 
     chosen, keywords = options.split(ArenaSettings, pairs)
     if explain:
-        recipes.explain(chosen)
+        options.explain(chosen)
         note(f"keywords of the environment: palaver envs {env}")
         return
     settings: dict[str, Any] = {
@@ -183,12 +177,11 @@ def _play(
 @contextmanager
 def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
     """Live bar over the games; yields the callbacks for the start and for each game."""
-    progress = Progress(*progress_columns("games"), console=errors)
-    task = progress.add_task("", total=None, shown="")
+    progress = Bar("games", errors)
 
     def start(done: int, total: int) -> None:
         errors.print(Text.assemble("arena ", (str(folder), "bold")), soft_wrap=True)
-        progress.update(task, total=total, completed=done)
+        progress.update(progress.task, total=total, completed=done)
         progress.start()
 
     def report(played: GameResult) -> None:
@@ -196,7 +189,7 @@ def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
         if played.failed:
             progress.print(Text(f"failed: {game.first} against {game.second}: {played.failed}", style="red"))
         ends = {1.0: "beat", 0.5: "tied with", 0.0: "lost to"}[played.score]
-        progress.update(task, advance=1, shown=f"{game.first} {ends} {game.second}")
+        progress.update(progress.task, shown=f"{game.first} {ends} {game.second}", advance=1)
 
     try:
         yield start, report
@@ -220,8 +213,7 @@ def _show(result: standings.Standings, paths: list[Path]) -> None:
         console.print()
         print_tables(gaps(result))
     console.print()
-    for path in paths:
-        say(str(path))
+    say("\n".join(map(str, paths)))
     if result.failed:
         print_error(
             f"{count(result.failed, 'game')} failed and do not count; the same command with --resume plays them again"

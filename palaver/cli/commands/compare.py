@@ -41,11 +41,6 @@ class Time(StrEnum):
     cpu = "cpu"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compare", help=HELP)(compare)
-
-
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, or folders of run folders.")],
     out: Annotated[

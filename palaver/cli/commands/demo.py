@@ -7,9 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.columns import Columns
@@ -18,18 +18,18 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.benchmarks.experiments.demo_seeds import ACTS, greedy_solved
+from palaver.benchmarks.reports import coding_conventions
+from palaver.benchmarks.reports.coding_conventions import ProgramPair
+from palaver.benchmarks.reports.run_folder import RunFolder, read
+from palaver.benchmarks.reports.summary import score
 from palaver.cli import folders
 from palaver.cli.commands import train
 from palaver.cli.folders import TrainJob
-from palaver.cli.output import console, errors, need_plots, say, table
+from palaver.cli.output import console, need_plots, say, table
 from palaver.core import PalaverError, usable_cores
 from palaver.text import clean
 from palaver.trainers.run.files import METRICS
-from palaver.utils.workers import STALLED_S, WATCH_S, Silence, wait_or_kill
-
-if TYPE_CHECKING:
-    from palaver.benchmarks.reports.coding_conventions import ProgramPair
-    from palaver.benchmarks.reports.run_folder import RunFolder
+from palaver.utils.workers import STALLED_S, WATCH_S, Silence, wait, wait_or_kill
 
 PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writes its report
 
@@ -52,7 +52,7 @@ class BackgroundRun:
                 `STALLED_S` seconds.
         """
         silence = Silence([self.log, self.job.folder / METRICS])
-        while (code := self._ended()) is None:
+        while (code := wait(self.process, WATCH_S)) is None:
             if silence.seconds() > STALLED_S:
                 self.stop()
                 raise PalaverError(
@@ -62,11 +62,6 @@ class BackgroundRun:
         if code not in (0, 130):
             raise PalaverError(f"the run {str(self.job.folder)!r} failed with exit code {code}; see {str(self.log)!r}")
         return "interrupted" if code else "done"
-
-    def _ended(self) -> int | None:
-        with suppress(subprocess.TimeoutExpired):
-            return self.process.wait(WATCH_S)
-        return None
 
     def stop(self) -> None:
         """Stop it gracefully if it still runs; it is killed after `PATIENCE_S` seconds."""
@@ -104,11 +99,6 @@ BAR_WIDTH = 10  # characters
 SEED_OFFSETS = (0, 3, 4)  # of the second act's runs; the last runs only if the conventions of the others agree
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
-    app.command("demo", help=HELP)(demo)
-
-
 def demo(
     items: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides for every run.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the runs.", show_default="runs/demo-TIME")] = None,
@@ -135,7 +125,7 @@ def demo(
     with in_background(background_job, folder / "second-seed.log") as background_run:
         if first_act:
             _print_title("First act: two authors write one introduction")
-            _exit_if_interrupted(train.run(writing_job, train.finish), writing_job)
+            train.exit_if_interrupted(train.run(writing_job, train.finish), writing_job)
         if second_act:
             _run_second_act(code_jobs, background_run, folder)
 
@@ -148,6 +138,8 @@ def _run_second_act(jobs: Sequence[TrainJob], background_run: BackgroundRun | No
         background_run: run of `jobs[1]`, if it has been started.
         folder: of the comparison.
     """
+    from palaver.benchmarks.reports.run_report.page import write
+
     _print_title("Second act: two agents agree on one helper")
     for index, job in enumerate(jobs):
         if index == 0:
@@ -155,8 +147,8 @@ def _run_second_act(jobs: Sequence[TrainJob], background_run: BackgroundRun | No
         elif index == 1 and background_run:
             status = background_run.finish()
         else:
-            status = train.run(job, _report)
-        _exit_if_interrupted(status, job)
+            status = train.run(job, write)
+        train.exit_if_interrupted(status, job)
         if index and _agreement(job) != _agreement(jobs[0]):
             break
     _compare(jobs[: index + 1], folder)
@@ -167,22 +159,8 @@ def _print_title(title: str) -> None:
     console.rule(Text(title, style="bold"), align="left")
 
 
-def _exit_if_interrupted(status: str, job: TrainJob) -> None:
-    if status == "interrupted":
-        errors.print(Text(f"interrupted; resume with: palaver train --resume {job.folder}"), soft_wrap=True)
-        raise typer.Exit(130)
-
-
-def _report(folder: Path) -> None:
-    from palaver.benchmarks.reports.run_report.page import write
-
-    write(folder)
-
-
 def _report_and_show(folder: Path) -> None:
     """Write the report; print failing pairs, the curve, and the same problems after training."""
-    from palaver.benchmarks.reports import coding_conventions
-    from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report.page import CURVE, write
 
     run = read(folder)
@@ -200,9 +178,6 @@ def _report_and_show(folder: Path) -> None:
 
 def _agreement(job: TrainJob) -> list[str]:
     """Conventions that the agents of a run converged to."""
-    from palaver.benchmarks.reports import coding_conventions
-    from palaver.benchmarks.reports.run_folder import read
-    from palaver.benchmarks.reports.summary import score
 
     return [use.split()[0] for use in coding_conventions.conventions_of(score(read(job.folder)).after).values()]
 
@@ -227,7 +202,6 @@ def _panel(pair: ProgramPair) -> Panel:
 
 def _curve(run: RunFolder) -> Table:
     """Table of moments of training, with a bar for each convention of each agent."""
-    from palaver.benchmarks.reports import coding_conventions
 
     conventions = [
         (agent, convention) for agent in coding_conventions.AGENTS for convention in coding_conventions.CONVENTIONS
@@ -252,10 +226,7 @@ def bar(share: float) -> Text:
 
 def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
     """Print the conventions of each seed, sampled and greedy, and write a page with them."""
-    from palaver.benchmarks.reports import coding_conventions
-    from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report.page import compare
-    from palaver.benchmarks.reports.summary import score
 
     runs = [read(job.folder) for job in jobs]
     _print_heading("Seeds and their agreements: held-out problems solved, and the use of the helper")

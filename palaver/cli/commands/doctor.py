@@ -61,11 +61,6 @@ class Finding:
     hint: str = ""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor", help=HELP)(doctor)
-
-
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
     """Check this machine."""
     findings = list(examine())

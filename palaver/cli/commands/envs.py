@@ -12,12 +12,6 @@ from rich.text import Text
 from palaver.cli.output import console, facts, say, table
 from palaver.registry import Spec, spec, specs
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("envs", help=HELP)(envs)
-
-
 HELP = """List the environments, or describe one.
 
 [bold]Examples[/bold]

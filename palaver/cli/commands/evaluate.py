@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from palaver.cli import options, recipes
+from palaver.benchmarks.reports.summary import interval
+from palaver.cli import options
 from palaver.cli.output import console, count, facts, note, say, table
 from palaver.core import ConfigError, Episode
 from palaver.trainers.config.run import EVAL_SEED
@@ -46,11 +47,6 @@ The team of a run plays with that run's keywords, held-out tasks and sampling, u
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("evaluate", help=HELP)(evaluate)
-
-
 def evaluate(
     ctx: typer.Context,
     env: Annotated[str, typer.Argument(metavar="ENV", help="An environment, as arxiv-v0, or a scenario.")],
@@ -73,15 +69,16 @@ def evaluate(
     """Evaluate a team."""
     from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure, to_row
     from palaver.benchmarks.evaluation.focal import FocalRound
+    from palaver.benchmarks.scenarios import spec as scenarios
 
     settings, given = options.split(options.PlayerSettings, pairs)
     if explain:
-        recipes.explain(settings)
+        options.explain(settings)
         note(f"keywords of the environment: palaver envs {env}")
         return
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
-    if is_scenario(env):
+    if scenarios.is_scenario(env):
         setting = scenario(ctx, env, team, settings, given)
     else:
         given = named_once(env, given, tasks)
@@ -109,13 +106,6 @@ def evaluate(
         entry = to_row(result, episodes, label or team, row)
         note(f"row {row / entry.name}.json")
     typer.echo(json.dumps(result.model_dump(), indent=2)) if as_json else show(result)
-
-
-def is_scenario(name: str) -> bool:
-    """Return whether a name is a scenario's and no environment's."""
-    from palaver.benchmarks.scenarios import spec as scenarios
-
-    return scenarios.is_scenario(name)
 
 
 def scenario(
@@ -166,18 +156,18 @@ def save(episodes: Sequence[Episode], path: Path) -> None:
 
 def show(result: EvaluationOutcome) -> None:
     """Print a result as tables."""
-    from palaver.benchmarks.reports.summary import interval
-
     say(Text(result.scenario or result.env, style="bold"), Text(f"team {result.team}", style="dim"))
     maximum = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's is unbounded
     mean = Text.assemble((f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (maximum, "dim"))
+    answers = result.answers
+    illegal = f"{answers.illegal} of {answers.due} ({100 * answers.share:.1f} %)" if answers else ""
     tokens = ", ".join(f"{agent} {count:.1f}" for agent, count in result.tokens.items() if count)
     console.print(
         facts(
             [
                 ("mean reward", mean),
                 *_focal(result),
-                *_answers(result),
+                *([("illegal answers", illegal)] if answers else []),
                 ("episodes", f"{result.n} ({count(result.tasks, 'task')} x {result.samples})"),
                 *([("not scored", f"{result.unscored}, left out")] if result.unscored else []),
                 *([("tokens per answer", tokens)] if tokens else []),
@@ -207,8 +197,6 @@ def show(result: EvaluationOutcome) -> None:
 
 
 def _focal(result: EvaluationOutcome) -> list[tuple[str, object]]:
-    from palaver.benchmarks.reports.summary import interval
-
     focal = result.focal
     if focal is None:
         return []
@@ -217,8 +205,3 @@ def _focal(result: EvaluationOutcome) -> list[tuple[str, object]]:
     if focal.silent is None:
         return [("agents in focus", overall), *by_seating]
     return [("added in focus", overall), *by_seating, ("silence earns", f"{focal.silent:.3f}")]
-
-
-def _answers(result: EvaluationOutcome) -> list[tuple[str, object]]:
-    answers = result.answers
-    return [("illegal answers", f"{answers.illegal} of {answers.due} ({100 * answers.share:.1f} %)")] if answers else []

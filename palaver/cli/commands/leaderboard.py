@@ -29,11 +29,6 @@ A row without a seed, an interval or a commit, or whose episodes contradict it, 
 ROWS, TABLE = Path("docs/leaderboard/rows"), "LEADERBOARD.md"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("leaderboard", help=HELP)(leaderboard)
-
-
 def leaderboard(
     folder: Annotated[Path, typer.Argument(metavar="ROWS", help="The folder of the rows.")] = ROWS,
     out: Annotated[Path | None, typer.Option(help="Folder of the page.", show_default="where ROWS lies")] = None,

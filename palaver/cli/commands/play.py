@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from palaver.cli import options, recipes
+from palaver.benchmarks.reports.summary import most_possible
+from palaver.cli import options
 from palaver.cli.output import console, count, note, say, table
 from palaver.core import Episode, TaskError, Turn, did_you_mean
+from palaver.envs.base.env import TextEnv
+from palaver.registry import spec
 from palaver.text import clean
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
 from palaver.utils.config import merged
-
-if TYPE_CHECKING:
-    from palaver.envs.base.env import TextEnv
 
 HELP = """Play one episode in the terminal, by hand or with any team.
 
@@ -33,11 +34,6 @@ HELP = """Play one episode in the terminal, by hand or with any team.
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("play", help=HELP)(play)
-
-
 def play(
     env: Annotated[str, typer.Argument(metavar="ENV", help="An environment, as arxiv-v0.")],
     pairs: options.Pairs = None,
@@ -49,15 +45,12 @@ def play(
 ) -> None:
     """Play one episode in the terminal."""
     from palaver.benchmarks.evaluation.evaluate import as_trained
-    from palaver.benchmarks.reports.summary import most_possible
-    from palaver.registry import spec
-    from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
     from palaver.trainers.rollout.team import parse_team
 
     env_spec = spec(env)
     settings, given = options.split(options.PlayerSettings, pairs)
     if explain:
-        recipes.explain(settings)
+        options.explain(settings)
         note(f"keywords of the environment: palaver envs {env}")
         return
     known, sampling, agent_sampling = as_trained(team, env)

@@ -22,11 +22,6 @@ Works on runs that were interrupted or are still going on.
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report", help=HELP)(report)
-
-
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="Run folders.")],
     out: Annotated[

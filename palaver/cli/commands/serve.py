@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.make_policy import make_policy, parse_policy
+from palaver.benchmarks.reports.run_folder import read
 from palaver.cli import options
-from palaver.cli.output import need_server, note, say
-from palaver.core import ConfigError, PolicyError
-
-if TYPE_CHECKING:
-    from palaver.agents.base.policy import Policy
+from palaver.cli.output import note, say
+from palaver.core import ConfigError, PolicyError, need
+from palaver.registry import spec
+from palaver.trainers.rollout.episodes import text_env
 
 KEY = "PALAVER_SERVE_KEY"
 SHORTEST_KEY = 16
@@ -38,11 +40,6 @@ POLICY_HELP = (
 OPEN_HELP = f"Listen on other addresses than 127.0.0.1 too; clients then need the key in {KEY}, and see plain HTTP."
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("serve", help=HELP)(serve)
-
-
 def serve(
     policy: Annotated[str, typer.Argument(metavar="POLICY", help=POLICY_HELP)],
     env: Annotated[str, typer.Option(help="Environment of scripted policies and the tiny model.")] = "",
@@ -56,7 +53,7 @@ def serve(
     dtype: options.DType = "fp32",
 ) -> None:
     """Serve a policy."""
-    need_server()
+    need("serving", "serve", "starlette", "uvicorn")
     from palaver.agents.serving.app import LOOPBACK, ServerLimits, make_app
     from palaver.agents.serving.server import listen, run, url
 
@@ -82,9 +79,6 @@ def _key(outside: bool, open_: bool) -> str:
 
 def _policies(policy: str, env: str, name: str, how: ModelOptions) -> Mapping[str, Policy]:
     """Map model names of clients to policies."""
-    from palaver.agents.make_policy import make_policy, parse_policy
-    from palaver.registry import spec
-
     parsed = parse_policy(policy)
     if parsed.kind == "human":
         raise PolicyError("a person cannot be served; name a model or a scripted policy")
@@ -99,8 +93,6 @@ def _policies(policy: str, env: str, name: str, how: ModelOptions) -> Mapping[st
 
 def _team(folder: Path, name: str, how: ModelOptions) -> Mapping[str, Policy]:
     """Policies of a run's agents, by model name."""
-    from palaver.benchmarks.reports.run_folder import read
-    from palaver.trainers.rollout.episodes import text_env
     from palaver.trainers.rollout.team import load_run
 
     if name:

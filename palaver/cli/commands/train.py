@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from palaver.cli import folders, recipes
+from palaver.benchmarks.reports.run_folder import read
+from palaver.cli import folders, options
 from palaver.cli.output import console, errors, facts, need_plots, say
 from palaver.core import ConfigError
-from palaver.trainers.config.origins import origins
+from palaver.trainers.config.loading import origins
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import SHARING
 from palaver.trainers.run.files import CONFIG
+from palaver.utils.provenance import provenance
 from palaver.utils.run_folder import refuse_in_use
 
 HELP = """Train a team by a recipe. Without a recipe, list them.
@@ -39,11 +41,6 @@ HELP = """Train a team by a recipe. Without a recipe, list them.
 
 Ctrl-C saves a checkpoint and ends the run cleanly.
 """
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("train", help=HELP)(train)
 
 
 def train(
@@ -70,12 +67,12 @@ def train(
     if recipe is None:
         if resume:
             raise ConfigError("--resume needs a run folder, or a recipe whose newest run is meant")
-        recipes.list_recipes()
+        options.list_recipes()
         return
     job = folders.plan(recipe, items or [], resume, out)
     if explain:
         source = str(job.folder / CONFIG) if job.resume else job.recipe
-        recipes.explain_run(job.config, origins(source, job.overrides, job.config))
+        options.explain_run(job.config, origins(source, job.overrides, job.config))
         return
     need_plots()
     if dry_run:
@@ -83,17 +80,21 @@ def train(
         announce(job)
         say(Text(f"{summary}; nothing was run", style="dim"))
         return
-    if run(job, finish) == "interrupted":
+    exit_if_interrupted(run(job, finish), job)
+
+
+def exit_if_interrupted(status: str, job: folders.TrainJob) -> None:
+    """Exit with code 130 if a run was interrupted, with the command that resumes it."""
+    if status == "interrupted":
         errors.print(Text(f"interrupted; resume with: palaver train --resume {job.folder}"), soft_wrap=True)
         raise typer.Exit(130)
 
 
-def run(job: folders.TrainJob, report: Callable[[Path], None]) -> str:
+def run(job: folders.TrainJob, report: Callable[[Path], object]) -> str:
     """Train, then write the report on the main process.
 
     Returns the trainer's status, as `done` or `interrupted`.
     """
-    from palaver.benchmarks.reports.run_folder import read
     from palaver.trainers import train as trainer
     from palaver.trainers.run.errors import NumericalError
 
@@ -105,7 +106,9 @@ def run(job: folders.TrainJob, report: Callable[[Path], None]) -> str:
         if job.resume:
             trainer.resume(job.folder)
         else:
-            trainer.train(job.config, job.folder, launch=_launch(job))
+            started = time.strftime("%Y-%m-%d %H:%M:%S")  # the report shows how to reproduce the run
+            command = {"recipe": job.recipe, "overrides": list(job.overrides), "started": started}
+            trainer.train(job.config, job.folder, launch=command | provenance())
     except NumericalError:
         if main:
             report(job.folder)
@@ -158,17 +161,8 @@ def check(job: folders.TrainJob) -> str:
     return f"{len(env.tasks)} training tasks, {len(eval_env.tasks)} evaluation tasks"
 
 
-def _launch(job: folders.TrainJob) -> dict[str, Any]:
-    """Return the launch info, from which the report shows how to reproduce the run."""
-    from palaver.utils.provenance import provenance
-
-    started = time.strftime("%Y-%m-%d %H:%M:%S")
-    return {"recipe": job.recipe, "overrides": list(job.overrides), "started": started, **provenance()}
-
-
 def finish(folder: Path) -> None:
     """Write the report and print the result of the run."""
-    from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report.page import CURVE, write
     from palaver.cli import outcome
 

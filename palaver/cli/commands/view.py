@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from palaver.cli.output import count, note, say
-from palaver.core import ConfigError, PolicyError
+from palaver.core import ConfigError, need
 
 HELP = """Write a page of episodes or battles, to read in a browser.
 
@@ -25,11 +25,6 @@ The page is one file that loads nothing: agents in columns, rewards and componen
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("view", help=HELP)(view)
-
-
 def view(
     path: Annotated[Path, typer.Argument(metavar="RUN|EPISODES", help="Run folder, .jsonl, .jsonl.gz, or battles.")],
     out: Annotated[
@@ -42,10 +37,9 @@ def view(
     tests: Annotated[bool, typer.Option("--tests", help="Run programs again, list their tests.")] = False,
 ) -> None:
     """Write the page of a run's episodes."""
-    try:
-        from palaver.benchmarks.viewer.page import Choices, write
-    except ImportError as error:
-        raise PolicyError(f"the viewer needs {error.name}; install it with: pip install 'palaver[train]'") from error
+    need("the viewer", "train", "jinja2", "matplotlib")
+    from palaver.benchmarks.viewer.page import Choices, write
+
     if out is not None and out.is_dir():
         raise ConfigError(f"--out {str(out)!r} is a folder; name a file, such as {str(out / 'episodes.html')!r}")
     done = write(path, out, Choices(most, characters, pictures, tests))

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from palaver.cli import options
 from palaver.cli.output import console, count, errors, facts, note, print_error, say, table
 from palaver.core import ConfigError, did_you_mean
-
-if TYPE_CHECKING:
-    from palaver.trainers.trajectories.files import TrajectoryEntry
-    from palaver.trainers.trajectories.metamon import ImportResult
-    from palaver.trainers.trajectories.reader import Reader
+from palaver.trainers.trajectories.files import TrajectoryEntry
+from palaver.trainers.trajectories.metamon import ImportResult, convert
+from palaver.trainers.trajectories.reader import Reader
 
 HELP = """Inspect and import recorded battles, the data of cloning.
 
@@ -33,12 +32,7 @@ HELP = """Inspect and import recorded battles, the data of cloning.
 """
 SHOWN = 8  # maximum of broken files that are listed; the others are counted
 
-app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
-
-
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app, name="battles")
+app = options.group(help=HELP)
 
 
 @app.command("show")
@@ -48,8 +42,6 @@ def show(
     side: Annotated[str, typer.Option(help="Side to show: p1 or p2.", show_default="the first")] = "",
 ) -> None:
     """Summarise recorded battles by players, results and size, or print one battle."""
-    from palaver.trainers.trajectories.reader import Reader
-
     reader = Reader(folder)
     if battle:
         _battle(reader, _entry_index(reader, battle, side))
@@ -77,8 +69,6 @@ def import_metamon(
     out: Annotated[Path, typer.Option(help="Folder of battles; may hold others.")],
 ) -> None:
     """Import human battles from the parsed replays that metamon publishes."""
-    from palaver.trainers.trajectories.metamon import convert
-
     with errors.status("replays") as status:
 
         def report(done: ImportResult) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from palaver.cli import options, recipes
+from palaver.cli import options
 from palaver.cli.output import note
 from palaver.core import ConfigError
 
@@ -82,32 +82,28 @@ docs/teams.md has measured numbers.
 """
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the group."""
-    app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
-    app.command("step", help=STEP)(step)
-    app.command("sandbox", help=SANDBOX)(sandbox)
-    app.command("teams", help=TEAMS)(teams)
-    app.command("pokemon", help=POKEMON)(pokemon)
-    parent.add_typer(app, name="bench")
+app = options.group(help=HELP)
 
 
+@app.command(help=STEP)
 def step(settings: options.Settings = None, as_json: options.Json = False, explain: options.Explain = False) -> None:
     """Time one training step."""
     from palaver.benchmarks.performance.step import StepBenchmark, run
 
     plan = options.settings(StepBenchmark, settings)
-    recipes.explain(plan) if explain else run(plan, as_json, note)
+    options.explain(plan) if explain else run(plan, as_json, note)
 
 
+@app.command(help=SANDBOX)
 def sandbox(settings: options.Settings = None, as_json: options.Json = False, explain: options.Explain = False) -> None:
     """Time the scoring of programs."""
     from palaver.benchmarks.performance.sandbox import SandboxBenchmark, run
 
     plan = options.settings(SandboxBenchmark, settings)
-    recipes.explain(plan) if explain else run(plan, as_json)
+    options.explain(plan) if explain else run(plan, as_json)
 
 
+@app.command(help=TEAMS)
 def teams(
     settings: options.Settings = None,
     out: Report = None,
@@ -118,9 +114,10 @@ def teams(
     from palaver.benchmarks.performance.teams import TeamBenchmark, run
 
     plan = options.settings(TeamBenchmark, settings)
-    recipes.explain(plan) if explain else run(plan, as_json=as_json, out=out, log=note)
+    options.explain(plan) if explain else run(plan, as_json=as_json, out=out, log=note)
 
 
+@app.command(help=POKEMON)
 def pokemon(
     settings: options.Settings = None,
     out: Report = None,
@@ -132,7 +129,7 @@ def pokemon(
 
     plan = options.settings(PokemonBenchmarkConfig, settings)
     if explain:
-        recipes.explain(plan)
+        options.explain(plan)
     elif plan.endurance:
         endure(plan, as_json=as_json, out=out, log=note)
     elif out is not None:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import Progress
 from rich.text import Text
 
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import errors, need_plots, note, print_error, print_tables, resumable, say
-from palaver.utils.progress import progress_columns
+from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
     from palaver.trainers.curriculum.run import CurriculumProgress
@@ -36,12 +35,7 @@ Pairs = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As stages.first.battles=60; stages go by name.")
 ]
 
-app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
-
-
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app, name="curriculum")
+app = options.group(help=HELP)
 
 
 @app.command("run")
@@ -55,7 +49,7 @@ def run(
 ) -> None:
     """Run or resume a curriculum. Without one, list the shipped ones."""
     if file is None:
-        recipes.list_recipes("curriculum")
+        options.list_recipes("curriculum")
         return
     from palaver.trainers.curriculum import forecast
     from palaver.trainers.curriculum import run as runner
@@ -64,7 +58,7 @@ def run(
 
     spec = load(file, pairs or [])
     if explain:
-        recipes.explain(spec)
+        options.explain(spec)
         return
     need_plots()
     folder = folders.experiment(file, out)
@@ -78,7 +72,7 @@ def run(
         return
     with resumable(f"palaver experiment curriculum run {folder}"), _bar(folder, "curriculum") as progress:
         state = runner.run(spec, folder, backend, progress)
-    _report(folder)
+    report(folder)
     if state.stopped:
         print_error(f"no attempt passed the gate of {state.stopped}; the later stages were not started")
         raise typer.Exit(1)
@@ -92,7 +86,6 @@ def ablate(
     pairs: Pairs = None,
 ) -> None:
     """Run a curriculum with several values of one key, at equal size and compute, without gates."""
-    from palaver.benchmarks.reports.curriculum import ablation as sweep
     from palaver.trainers.curriculum import ablation
     from palaver.trainers.curriculum.backend import Backend
     from palaver.utils.config import values
@@ -103,10 +96,8 @@ def ablate(
         Backend(spec).check()
     first = next(iter(variants.values()))
     with resumable("the same command"), _bar(out, "ablation") as progress:
-        result = ablation.ablate(key, variants, out, Backend(first), progress, note)
-    print_tables(*sweep.report_tables(result))
-    for path in sweep.write(result, out):
-        say(str(path))
+        ablation.ablate(key, variants, out, Backend(first), progress, note)
+    report(out)
 
 
 @app.command("report")
@@ -114,25 +105,18 @@ def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of a
     """Rewrite the page and the figures, and print the tables."""
     need_plots()
     from palaver.benchmarks.reports.curriculum import ablation as sweep
-    from palaver.trainers.curriculum import ablation
-
-    if (folder / ablation.RESULTS).is_file():
-        result = ablation.load(folder)
-        print_tables(*sweep.report_tables(result))
-        for path in sweep.write(result, folder):
-            say(str(path))
-        return
-    _report(folder)
-
-
-def _report(folder: Path) -> None:
     from palaver.benchmarks.reports.curriculum import data, page
+    from palaver.trainers.curriculum import ablation
     from palaver.utils.provenance import provenance
 
-    result = data.read(folder, provenance())
-    print_tables(*page.report_tables(result))
-    for path in page.write(result, folder):
-        say(str(path))
+    if (folder / ablation.RESULTS).is_file():
+        varied = ablation.load(folder)
+        tables, paths = sweep.report_tables(varied), sweep.write(varied, folder)
+    else:
+        result = data.read(folder, provenance())
+        tables, paths = page.report_tables(result), page.write(result, folder)
+    print_tables(*tables)
+    say("\n".join(map(str, paths)))
 
 
 @contextmanager
@@ -142,11 +126,10 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
     from palaver.trainers.curriculum.state import StageAttempt, State
 
     errors.print(Text.assemble(f"{what} ", (str(folder), "bold")), soft_wrap=True)
-    with Progress(*progress_columns("{task.description}"), console=errors) as progress:
-        task = progress.add_task("", total=None, shown="")
+    with Bar("", errors) as progress:
 
         def tick(text: str, total: int) -> None:
-            progress.update(task, advance=1, total=total, shown=text)
+            progress.update(progress.task, shown=text, advance=1, total=total)
 
         def verdict(attempt: StageAttempt, state: State) -> None:
             where = "promoted" if attempt.stage in state.promoted else "stopped" if state.stopped else "repeated"
@@ -156,5 +139,5 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
                 progress.print(Text(f"  {'reached' if check.passed else 'missed'}: {check.asks}", style=style))
 
         yield CurriculumProgress(
-            lambda name: progress.reset(task, description=name, total=None, shown=""), tick, verdict
+            lambda name: progress.reset(progress.task, description=name, total=None, shown=""), tick, verdict
         )

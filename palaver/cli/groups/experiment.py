@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import typer
-
+from palaver.cli import options
 from palaver.cli.groups import curriculum, marlhf, matrix_games, reasoning
 
 HELP = """Run an experiment of several trainings, and print its table.
@@ -21,10 +20,8 @@ The same command, or the folder in place of the recipe, resumes an interrupted o
 [cyan]palaver experiment curriculum run gen1ou-nano[/cyan]  [dim]# a student of battles, in stages[/dim]
 """
 
-
-def register(parent: typer.Typer) -> None:
-    """Add the group."""
-    app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
-    for module in (matrix_games, reasoning, marlhf, curriculum):
-        module.register(app)
-    parent.add_typer(app, name="experiment")
+app = options.group(help=HELP)
+app.command(help=matrix_games.HELP)(matrix_games.matrix_games)
+app.command(help=reasoning.HELP)(reasoning.reasoning)
+app.command(help=marlhf.HELP)(marlhf.marlhf)
+app.add_typer(curriculum.app, name="curriculum")

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -20,10 +17,10 @@ from palaver.cli.output import console, count, errors, facts, need_plots, say, t
 from palaver.core import ConfigError
 from palaver.text import one_line
 from palaver.utils.config import parse_overrides
+from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
-    from palaver.benchmarks.judge_audit.faults import Thresholds
-    from palaver.benchmarks.judge_audit.run import Audit, AuditQueries
+    from palaver.benchmarks.judge_audit.run import Audit
     from palaver.scoring import Cost
 
 HELP = """Audit a judge, or query it.
@@ -46,12 +43,7 @@ DATA_HELP = (
     "seed. May be given several times."
 )
 
-app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
-
-
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app, name="judge")
+app = options.group(help=HELP)
 
 
 @app.command("audit")
@@ -75,17 +67,18 @@ def audit(
     strict: Annotated[bool, typer.Option("--strict", help="End with 1 if a fault is found.")] = False,
 ) -> None:
     """Measure a judge against human labels, try probes on it, and name its faults."""
+    from palaver.benchmarks.judge_audit import run
     from palaver.benchmarks.judge_audit.ask import AuditPlan
     from palaver.benchmarks.judge_audit.data import read
     from palaver.benchmarks.judge_audit.faults import Thresholds
     from palaver.benchmarks.judge_audit.judges import audited
-    from palaver.benchmarks.judge_audit.run import prepare
+    from palaver.utils.provenance import provenance
 
     sources = data or ["sample"]
     limits = Thresholds().changed(parse_overrides(limit or []))
     rows = read(sources, n, seed)
     subject = audited(judge, rows, AuditPlan(repeats=repeats, probed=probes, timed=timed, seed=seed), by)
-    work = prepare(rows, subject.plan, subject.make, subject.reward if rows.graded else None)
+    work = run.prepare(rows, subject.plan, subject.make, subject.reward if rows.graded else None)
     if dry_run:
         say(
             f"{count(len(rows.pairs), 'pair')}, {count(len(rows.graded), 'graded answer')}: "
@@ -95,7 +88,17 @@ def audit(
     folder = out or (None if as_json else folders.fresh("audit"))
     if folder:
         need_plots()
-    result = _run(work, subject.name, sources, limits, folder)
+    about = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}
+    with Bar("questions", errors, work.questions, transient=True) as bar:
+        result = run.audit(
+            work,
+            subject.name,
+            sources,
+            limits=limits,
+            provenance=about,
+            folder=folder,
+            report=lambda steps: bar.update(bar.task, advance=steps),
+        )
     _show(result, folder, as_json)
     if strict and result.faults:
         raise typer.Exit(1)
@@ -148,30 +151,6 @@ def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def _run(work: AuditQueries, name: str, sources: list[str], limits: Thresholds, folder: Path | None) -> Audit:
-    from palaver.benchmarks.judge_audit import run
-    from palaver.utils.provenance import provenance
-
-    about = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}
-    with _bar(work.questions) as report:
-        return run.audit(work, name, sources, limits=limits, provenance=about, folder=folder, report=report)
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    columns = (
-        TextColumn("questions"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=errors, transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda steps: progress.advance(task, steps)
-
-
 def _show(audit: Audit, folder: Path | None, as_json: bool) -> None:
     paths: list[Path] = []
     if folder:
@@ -188,8 +167,8 @@ def _show(audit: Audit, folder: Path | None, as_json: bool) -> None:
     for fault in audit.faults:
         say(Text.assemble((one_line(fault.name, 40), "bold red"), f": {one_line(fault.line, 500)}"))
     console.print()
-    for path in paths:
-        say(str(path))
+    if paths:
+        say("\n".join(map(str, paths)))
 
 
 def measures(audit: Audit) -> Table:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from palaver.benchmarks.experiments.marlhf.recipe import MARLHFConfig, load
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import console, errors, facts, need_plots, note, resumable, say
 from palaver.core import ConfigError
+from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
     from palaver.trainers.reward_model.fit import Report
@@ -32,11 +32,6 @@ HELP = """Train a reward model on preferences, and a team on it. Without a recip
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("marlhf", help=HELP)(marlhf)
-
-
 def marlhf(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A recipe's name, a YAML file, or a folder to resume.")
@@ -48,11 +43,13 @@ def marlhf(
 ) -> None:
     """Train a reward model, and a team on it."""
     if recipe is None:
-        recipes.list_recipes("marlhf")
+        options.list_recipes("marlhf")
         return
     config = load(recipe, items or [])
     if explain:
-        _explain(config)
+        options.explain(config.model_copy(update={"team": {}}))
+        if (team := config.run()) is not None:
+            options.explain(team, "team.")
         return
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError(
@@ -89,13 +86,6 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
             raise KeyboardInterrupt
 
 
-def _explain(config: MARLHFConfig) -> None:
-    """Print every key, and those of the team's run."""
-    recipes.explain(config.model_copy(update={"team": {}}))
-    if (team := config.run()) is not None:
-        recipes.explain(team, "team.")
-
-
 def _show(result: Mapping[str, Any], folder: Path) -> None:
     """Print the results of the finished steps."""
     from palaver.benchmarks.experiments.marlhf.run import MODEL, PICTURE
@@ -111,7 +101,8 @@ def _show(result: Mapping[str, Any], folder: Path) -> None:
     ]
     if result["reward_model"]["too_long"]:
         lines.append(("left out", f"{result['reward_model']['too_long']} pairs that are too long"))
-    for name, point in zip(("before", "after"), _ends(result), strict=False):
+    points = result.get("evaluations", [])
+    for name, point in {"before": points[0], "after": points[-1]}.items() if points else ():
         ends = interval(point["low"], point["high"])
         lines.append((f"true reward {name}", f"{point['true']:.3f} {ends}, gap {point['gap']:+.3f}"))
     if "gain" in result:
@@ -119,11 +110,6 @@ def _show(result: Mapping[str, Any], folder: Path) -> None:
         lines.append(("change", f"{gain['mean']:+.3f} {interval(gain['low'], gain['high'])} over {gain['over']}"))
         lines.append(("picture", str(folder / PICTURE)))
     console.print(facts(lines))
-
-
-def _ends(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    points = result.get("evaluations", [])
-    return [points[0], points[-1]] if points else []
 
 
 def _share(measurement: Mapping[str, Any]) -> str:
@@ -135,15 +121,13 @@ def _share(measurement: Mapping[str, Any]) -> str:
 @contextmanager
 def _bar() -> Iterator[Report]:
     """Live bar of the reward model training, from its first step to its last."""
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=errors, transient=True)
-    task = progress.add_task("reward model", total=None)
+    progress = Bar("reward model", errors, transient=True)
 
     def report(step: int, steps: int, metrics: dict[str, float]) -> None:
         if not progress.live.is_started:
             progress.start()
-        text = f"reward model: loss {metrics['loss']:.3f}, pairs {100 * metrics['accuracy']:.0f} %"
-        progress.update(task, completed=step, total=steps, description=text)
+        text = f"loss {metrics['loss']:.3f}, pairs {100 * metrics['accuracy']:.0f} %"
+        progress.update(progress.task, shown=text, completed=step, total=steps)
         if step == steps:
             progress.stop()
 

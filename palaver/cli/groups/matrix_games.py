@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, need_plots, print_error, resumable, say
 from palaver.text import one_line
-from palaver.utils.progress import progress_columns
+from palaver.utils.progress import Bar
+from palaver.utils.provenance import provenance
 
 if TYPE_CHECKING:
-    from palaver.benchmarks.experiments.matrix_games.plan import MatrixGamesPlan
     from palaver.benchmarks.experiments.matrix_games.results import AlgorithmScore, Lab, MatrixGameResult
     from palaver.benchmarks.experiments.matrix_games.study import PendingRuns
 
@@ -38,11 +37,6 @@ docs/lab.md has the measured table.
 GOOD, HALF = 0.95, 0.5  # shares of the optimum from which a return is shown in green, in yellow
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("matrix-games", help=HELP)(matrix_games)
-
-
 def matrix_games(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="`lab`, a YAML file, or a folder to resume.")] = NAME,
     items: Annotated[
@@ -58,35 +52,24 @@ def matrix_games(
     recipe, overrides = folders.split_recipe(recipe, items, NAME)
     plan = load(recipe, overrides)
     if explain:
-        _explain(plan)
+        options.explain(plan.lab, prefix=f"{NAME}.")
+        first = plan.cells[0]
+        say(Text(f"\nEvery cell is a run; the first one, {first.algorithm} on {first.game}:\n", style="dim"))
+        options.explain(first.config)
         return
     need_plots()
-    from palaver.benchmarks.experiments.matrix_games.study import prepare
+    from palaver.benchmarks.experiments.matrix_games import study
 
     folder = folders.experiment(recipe, out, plan.out)
-    work = prepare(plan, folder)
+    work = study.prepare(plan, folder)
     _announce(work)
     if dry_run:
         say(Text("nothing was run", style="dim"))
         return
-    _finish(_train(work), folder)
-
-
-def _train(work: PendingRuns) -> Lab:
-    from palaver.benchmarks.experiments.matrix_games.study import run as study
-    from palaver.utils.provenance import provenance
-
     errors.print(Text.assemble("laboratory ", (str(work.folder), "bold")), soft_wrap=True)
     with resumable(f"palaver experiment matrix-games {work.folder}"), _bar(work) as report:
-        return study(work, provenance(), report)
-
-
-def _explain(plan: MatrixGamesPlan) -> None:
-    """Print the keys of the laboratory, then those of a cell, which are a run's."""
-    recipes.explain(plan.lab, prefix=f"{NAME}.")
-    first = plan.cells[0]
-    say(Text(f"\nEvery cell is a run; the first one, {first.algorithm} on {first.game}:\n", style="dim"))
-    recipes.explain(first.config)
+        lab = study.run(work, provenance(), report)
+    _finish(lab, folder)
 
 
 def _announce(work: PendingRuns) -> None:
@@ -111,15 +94,14 @@ def _announce(work: PendingRuns) -> None:
 @contextmanager
 def _bar(work: PendingRuns) -> Iterator[Any]:
     """Live bar over the runs; yields the callback for each result."""
-    with Progress(*progress_columns("laboratory"), console=errors) as progress:
-        task = progress.add_task("", total=len(work.todo), shown="")
+    with Bar("laboratory", errors, len(work.todo)) as progress:
 
         def report(result: MatrixGameResult) -> None:
             name = f"{result.algorithm} on {result.game}"
             if result.status == "failed":
                 progress.print(Text(f"failed: {name}, seed {result.seed}: {one_line(result.error, 300)}", style="red"))
             return_ = "–" if result.after is None else f"{result.after:.2f}"
-            progress.update(task, advance=1, shown=f"{name} {return_}")
+            progress.update(progress.task, shown=f"{name} {return_}", advance=1)
 
         yield report
 

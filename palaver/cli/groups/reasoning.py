@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli import folders, options, recipes
+from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, need_plots, note, resumable, say
 from palaver.utils.tables import Table
 
@@ -30,11 +30,6 @@ HELP = """Compare reasoning teams with one agent: train, evaluate, print the tab
 
 The same command resumes an interrupted table. docs/maths.md has measured numbers.
 """
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("reasoning", help=HELP)(reasoning)
 
 
 def reasoning(
@@ -58,7 +53,7 @@ def reasoning(
 
     table_plan = read(*folders.split_recipe(plan, items, NAME))
     if explain:
-        recipes.explain(table_plan)
+        options.explain(table_plan)
         return
     need_plots()
     work = study.prepare(table_plan, range(seeds), out)

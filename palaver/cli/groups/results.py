@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-import typer
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from palaver.cli.groups import analyse, rescore
+import typer
+from rich.text import Text
+
+from palaver.cli import options
+from palaver.cli.commands.evaluate import save
+from palaver.cli.output import console, count, facts, note, say
+from palaver.core import ConfigError
+from palaver.utils.config import merged, parse_overrides
+
+if TYPE_CHECKING:
+    from palaver.benchmarks.evaluation.credit import Credit
+    from palaver.benchmarks.evaluation.rescore import RescoreResult
 
 HELP = """Score stored episodes again, and analyse the credit of a run.
 
@@ -14,11 +28,115 @@ HELP = """Score stored episodes again, and analyse the credit of a run.
 
 [cyan]palaver results analyse runs/FOLDER[/cyan]
 """
+RESCORE = """Score stored episodes again, with other rewards.
+
+[bold]Examples[/bold]
+
+[cyan]palaver results rescore rows/arxiv-v0--reference.json "length=[32,64]"[/cyan]
+
+[cyan]palaver results rescore runs/FOLDER/episodes/eval-000130.jsonl gated=false[/cyan]
+
+[cyan]palaver results rescore rows/echo-v0--random.jsonl.gz --row again[/cyan]  [dim]# a new row, naming the old[/dim]
+
+The keywords are those of the row next to the episodes, or of their run, overridden by KEY=VALUE.
+"""
+ANALYSE = """Measure credit fidelity and inter-agent influence of a run.
+
+[bold]Examples[/bold]
+
+[cyan]palaver results analyse runs/FOLDER[/cyan]
+
+[cyan]palaver results analyse runs/FOLDER --contexts 64 --replays 16 --json[/cyan]
+
+Single messages of the run's own rollouts are replayed with fresh texts of the other agents and fresh continuations.
+"""
+
+app = options.group(help=HELP)
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the group."""
-    app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
-    for module in (rescore, analyse):
-        module.register(app)
-    parent.add_typer(app, name="results")
+@app.command(help=RESCORE)
+def rescore(
+    episodes: Annotated[Path, typer.Argument(help="A row, or a JSON-lines file of episodes, packed or not.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Keywords of the environment; values are YAML.")
+    ] = None,
+    env: Annotated[str, typer.Option(help="The environment.", show_default="the one that the episodes name")] = "",
+    workers: Annotated[int, typer.Option(min=1, help="Threads that step environments.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Write the new episodes to this file.")] = None,
+    row: Annotated[Path | None, typer.Option(help="Keep a new row, with its episodes, in this folder.")] = None,
+    label: Annotated[str, typer.Option(help="Name of the new row in tables.", show_default="LABEL-rescored")] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Rescore stored episodes."""
+    from palaver.benchmarks.evaluation import rescore as scoring
+
+    if out is not None and not out.parent.is_dir():
+        raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
+    source = scoring.source(episodes, env)
+    if row is not None and source.row is None:
+        raise ConfigError("--row needs episodes with a row in the same folder; for others use --out")
+    if source.keywords is None:
+        note("there is neither a row nor a run with the keywords of these episodes: defaults and KEY=VALUE are used")
+    wanted = merged(source.keywords or {}, parse_overrides(changes or []))
+    result, played = scoring.rescore(source, wanted, workers)
+    if out is not None:
+        save(played, out)
+    if row is not None and source.row is not None:
+        entry = scoring.new_row(source, wanted, played, label or f"{source.row.label}-rescored", row, result.scoring)
+        note(f"row {row / entry.name}.json")
+    typer.echo(json.dumps(asdict(result), indent=2)) if as_json else _show_changes(result)
+
+
+def _show_changes(result: RescoreResult) -> None:
+    """Print the changes."""
+    from palaver.benchmarks.reports.summary import interval
+
+    def episodes(n: int) -> str:
+        return count(n, "episode")
+
+    say(Text(f"{result.before:.3f} → {result.after:.3f}", style="bold"), Text(f"mean of {episodes(result.n)}"))
+    console.print(
+        facts(
+            [
+                ("difference", f"{result.difference:+.3f} {interval(result.low, result.high)}"),
+                ("other reward", episodes(result.changed)),
+                ("other observations", f"{episodes(result.reobserved)}, with answers to the recorded observations"),
+                ("other end", episodes(result.ended)),
+                *([("not scored", f"{episodes(result.unscored)}, left out")] if result.unscored else []),
+            ]
+        )
+    )
+
+
+@app.command(help=ANALYSE)
+def analyse(
+    run: Annotated[Path, typer.Argument(help="The folder of a run, with a checkpoint.")],
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks rolled out as in a training step.")] = 4,
+    contexts: Annotated[int, typer.Option(min=1, help="Contexts whose messages are replayed.")] = 16,
+    alternatives: Annotated[int, typer.Option(min=2, help="Fresh messages in each context.")] = 8,
+    replays: Annotated[int, typer.Option(min=1, help="Replays of each message.")] = 4,
+    seed: Annotated[int, typer.Option(help="Of every draw.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Threads that step environments.")] = 1,
+    as_json: options.Json = False,
+) -> None:
+    """Measure how well a run's advantages predict the effect of single messages."""
+    from palaver.benchmarks.evaluation.credit import Effort, of_run
+
+    result = of_run(run, Effort(tasks, contexts, alternatives, replays, seed, workers))
+    typer.echo(json.dumps(asdict(result), indent=2)) if as_json else _show_credit(result)
+
+
+def _show_credit(result: Credit) -> None:
+    """Print the diagnostics."""
+    fidelity = "not defined: all equal" if result.fidelity is None else f"{result.fidelity:+.2f}"
+    console.print(
+        facts(
+            [
+                ("credit fidelity", f"{fidelity} (rank correlation of advantage and effect)"),
+                ("within-group variance", f"{result.variance:.4g}"),
+                ("inter-agent influence", f"{result.influence:.3f} nats, {result.chance:.3f} by chance"),
+                ("measured on", f"{count(result.rows, 'message')} in {count(result.contexts, 'context')}"),
+                ("replays", str(result.replays)),
+            ]
+        )
+    )

@@ -15,13 +15,14 @@ from safetensors.torch import load_file
 from palaver.agents.battle_net import files
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import students, train
-from palaver.trainers.behaviour_cloning.config import BCConfig, parse
+from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.mixture import Mixture
 from palaver.trainers.behaviour_cloning.students import layout
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.trajectories.reader import Reader
+from palaver.utils.config import validated
 from palaver.utils.run_folder import FolderInUseError, locked
 from tests.trainers.cloning import made
 
@@ -212,7 +213,7 @@ def test_layout_of_the_observation():
 )  # fmt: skip
 def test_settings_that_do_not_fit(values, message):
     with pytest.raises(ConfigError, match=message):
-        parse(values)
+        validated(BCConfig, values)
 
 
 @pytest.mark.slow

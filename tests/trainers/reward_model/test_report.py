@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.trainers.reward_model.report import quality
+from palaver.trainers.reward_model.fit import quality
 
 
 def test_accuracy_margin_and_loss_by_hand():

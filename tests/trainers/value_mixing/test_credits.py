@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from palaver.trainers.value_decomposition.credits import counterfactual
 from palaver.trainers.value_decomposition.mixers import Monotonic, added
+from palaver.trainers.value_decomposition.targets import counterfactual
 
 Q = torch.tensor([[[1.0, 2.0, 6.0], [4.0, 0.0, 0.0]], [[1.0, 2.0, 6.0], [4.0, 0.0, 0.0]]])
 ALLOWED = torch.tensor([[[True, True, True], [True, True, False]]] * 2)
