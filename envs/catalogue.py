@@ -150,8 +150,8 @@ _SHIPPED = (
         max_reward=4.0,
         dataset="hf:OpenMLRL/CoopHumanEval",
         scripted={
-            "reference": "palaver.envs.code.reference:reference",
-            "lazy": "palaver.envs.code.reference:lazy",
+            "reference": "palaver.envs.code.corpus:reference",
+            "lazy": "palaver.envs.code.corpus:lazy",
         },
         demonstrations="palaver.envs.code.corpus:coophumaneval",
     ),
@@ -164,8 +164,8 @@ _SHIPPED = (
         max_reward=4.0,
         dataset="hf:openai/openai_humaneval",
         scripted={
-            "reference": "palaver.envs.code.reference:reference",
-            "lazy": "palaver.envs.code.reference:lazy",
+            "reference": "palaver.envs.code.corpus:reference",
+            "lazy": "palaver.envs.code.corpus:lazy",
         },
         demonstrations="palaver.envs.code.corpus:humaneval",
     ),
@@ -178,8 +178,8 @@ _SHIPPED = (
         max_reward=4.0,
         dataset="hf:OpenMLRL/MBPP",
         scripted={
-            "reference": "palaver.envs.code.reference:reference",
-            "lazy": "palaver.envs.code.reference:lazy",
+            "reference": "palaver.envs.code.corpus:reference",
+            "lazy": "palaver.envs.code.corpus:lazy",
         },
         demonstrations="palaver.envs.code.corpus:mbpp",
     ),

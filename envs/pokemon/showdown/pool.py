@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from palaver.core import ConfigError, usable_cores
-from palaver.envs.pokemon.showdown import install, node
+from palaver.envs.pokemon.showdown import install
 from palaver.envs.pokemon.showdown.battle import Battle, Setup, dice
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
 from palaver.envs.pokemon.showdown.view import SIDES, Side
@@ -37,7 +37,7 @@ class BattlePool(Closing):
         self._max_workers = usable_cores() if workers is None else workers
         if self._max_workers < 1:
             raise ConfigError(f"a pool needs at least 1 worker, got {workers}")
-        self._node, self._package = node.find().path, install.package()
+        self._node, self._package = install.find_node().path, install.package()
         self._patience, self._plain = patience, plain
         self._workers: list[BattleWorker] = []
         self._placing = threading.Lock()
