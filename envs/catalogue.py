@@ -208,8 +208,8 @@ _SHIPPED = (
         turns=4,
         max_reward=2.0,
         scripted={
-            "reference": "palaver.envs.minecraft.strbuild.reference:reference",
-            "twins": "palaver.envs.minecraft.strbuild.reference:twins",
+            "reference": "palaver.envs.minecraft.reference:word_reference",
+            "twins": "palaver.envs.minecraft.reference:word_twins",
             "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
@@ -221,8 +221,8 @@ _SHIPPED = (
         turns=4,
         max_reward=1.0,
         scripted={
-            "reference": "palaver.envs.minecraft.housebuild.reference:reference",
-            "twins": "palaver.envs.minecraft.housebuild.reference:twins",
+            "reference": "palaver.envs.minecraft.reference:house_reference",
+            "twins": "palaver.envs.minecraft.reference:house_twins",
             "lazy": "palaver.envs.base.scripted:lazy",
         },
     ),
