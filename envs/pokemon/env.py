@@ -97,14 +97,14 @@ than 33 teams 16 opponents for each. Formats that draw their own teams (`gen9ran
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from palaver.core import ConfigError
-from palaver.envs.base.arguments import choice, whole_number
+from palaver.core import ConfigError, did_you_mean
+from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import MAX_LENGTH, Each, Step, StepResult, TextEnv, as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.pokemon import replay, rules, vector
@@ -121,6 +121,11 @@ class SideFeatures(NamedTuple):
     words: tuple[str, ...]
     numbers: np.ndarray
     slots: tuple[str, ...]
+
+
+def _offered(keyword: str, value: object, known: Collection[str]) -> None:
+    if not isinstance(value, str) or value not in known:
+        raise ConfigError(f"{keyword}={value!r:.40} is not offered.{did_you_mean(str(value)[:40], known)}")
 
 
 class PokemonEnv(TextEnv):
@@ -164,16 +169,17 @@ class PokemonEnv(TextEnv):
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
+        _offered("observation", observation, ("text", "vector"))
+        _offered("reward", reward, WEIGHTS)
         if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty <= 1e6:
             raise ConfigError(f"penalty must be a number of 0 or more, got {penalty!r:.40}")
         if not isinstance(format, str):
             raise ConfigError(f"format must be a format's id such as 'gen1ou', got {format!r:.40}")
-        self.observation = choice("observation", observation, ("text", "vector"))
-        self.weights = WEIGHTS[choice("reward", reward, tuple(WEIGHTS))]
         self.turn_limit = whole_number("turn_limit", turn_limit, 1, 1000)
         self.penalty, self.forfeit = float(penalty), whole_number("forfeit", forfeit, 0, 1000)
         about = shared_pool().request([["format", format]])[0]
         self.format, self.dex = str(about["id"]), dex.load(about["gen"])
+        self.observation, self.weights = observation, WEIGHTS[reward]
         super().__init__(
             SIDES, matchups(teams, self.format), render_mode=render_mode, max_length=max_length, source=teams
         )

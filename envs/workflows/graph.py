@@ -30,7 +30,6 @@ from palaver.text import first_fault, one_line
 
 Kind = Literal["answer", "talk", "verdict", "choice"]
 MOST_STAGES = 64
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class _Declared(BaseModel):
@@ -173,7 +172,7 @@ def is_file(source: object) -> bool:
     >>> is_file("mine.yaml"), is_file("debate")
     (True, False)
     """
-    return isinstance(source, Path) or (isinstance(source, str) and source.endswith(_SUFFIXES))
+    return isinstance(source, Path) or (isinstance(source, str) and source.endswith((".yaml", ".yml", ".json")))
 
 
 def _checked(data: Mapping[str, Any], what: str) -> Workflow:

@@ -61,9 +61,8 @@ class RewardScheme(BaseModel):
     @property
     def late(self) -> bool:
         """True if the reward of a turn is known only at the end."""
-        added = self.shaping in ("influence", "incentive")
-        rewards_progress = self.shaping in ("margin", "quality") and self.outcome > 0
-        return self.when in ("accumulated", "influence") or added or rewards_progress
+        progress = self.shaping in ("margin", "quality") and self.outcome > 0
+        return progress or self.shaping in ("influence", "incentive") or self.when in ("accumulated", "influence")
 
 
 def parse_reward_scheme(given: Mapping[str, Any] | RewardScheme | None) -> RewardScheme:

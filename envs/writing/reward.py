@@ -186,9 +186,7 @@ def trapezoid(value: float | None, full: Range, limits: Range) -> float | None:
         return None
     if value < full[0]:
         return (value - limits[0]) / (full[0] - limits[0])
-    if value > full[1]:
-        return 1.0 - (value - full[1]) / (limits[1] - full[1])
-    return 1.0
+    return 1.0 - (value - full[1]) / (limits[1] - full[1]) if value > full[1] else 1.0
 
 
 def transition_share(kinds: int, base: float, step: float) -> float:
