@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from palaver.core import ConfigError, PalaverWarning, TaskError
 from palaver.envs.base.arguments import choice
@@ -34,8 +34,17 @@ SAMPLES = 64  # rows of a sample that is generated
 _NAMED = 10  # rows that are left out and named in the warning
 
 
+class Shared:
+    """Data that never changes, which copies of an environment share: a deep copy is the object itself."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class Task(Shared):
     """One problem of a data set. Immutable, so copies of an environment share it.
 
     Attributes:
@@ -60,18 +69,12 @@ class Task:
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Task:
-        return self
-
     def __reduce__(self) -> tuple[type[Task], tuple[str, dict[str, Any]]]:
         return Task, (self.id, dict(self.data))
 
 
-class ParsedTasks(dict[str, T]):
-    """Task id -> what was read of the task. Copies of an environment share it."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ParsedTasks[T]:
-        return self
+class ParsedTasks(Shared, dict[str, T]):
+    """Task id -> what was read of the task."""
 
 
 def is_sample(source: str) -> bool:

@@ -20,10 +20,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import truth
+from palaver.envs.base.tasks import Shared
 from palaver.envs.code.answers import ParsedProgram, Part
 from palaver.envs.code.programs import AUX, Program
 from palaver.envs.code.prompts import MAIN, SOLO
@@ -43,7 +43,7 @@ FORMAT = 0.5  # reward of the gate `entry_format`; with it a turn gives 4.5 at m
 
 
 @dataclass(frozen=True)
-class CodeRewardConfig:
+class CodeRewardConfig(Shared):
     """The constants of the reward.
 
     Attributes:
@@ -76,9 +76,6 @@ class CodeRewardConfig:
         if self.scale <= 0:
             raise ConfigError(f"scale must be above 0, got {self.scale!r}")
         truth("entry_format", self.entry_format)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CodeRewardConfig:
-        return self
 
     @property
     def max_reward(self) -> float:

@@ -32,7 +32,7 @@ Kind = Literal["answer", "talk", "verdict", "choice"]
 MOST_STAGES = 64
 
 
-class _Declared(BaseModel):
+class Declared(BaseModel):
     """Data that never changes; copies of an environment share it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,7 +41,7 @@ class _Declared(BaseModel):
         return self
 
 
-class Shows(_Declared):
+class Shows(Declared):
     """Selection of earlier texts that the speakers of a stage see.
 
     Attributes:
@@ -59,7 +59,7 @@ class Shows(_Declared):
     shuffle: bool = False
 
 
-class WorkflowStage(_Declared):
+class WorkflowStage(Declared):
     """One turn: some agents speak at the same time.
 
     Attributes:
@@ -80,7 +80,7 @@ class WorkflowStage(_Declared):
     agree: float = Field(1.0, gt=0, le=1)
 
 
-class Workflow(_Declared):
+class Workflow(Declared):
     """Stages, roles and final answer of a workflow.
 
     Attributes:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import yaml
 
 from palaver.core import ConfigError
+from palaver.envs.base.tasks import Shared
 from palaver.text import one_line
 
 Match = Literal["substring", "word"]
@@ -21,7 +22,7 @@ _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class Lexicon(Shared):
     """Expressions by kind, lower case.
 
     Raises:
@@ -39,9 +40,6 @@ class Lexicon:
         lowered = {kind: tuple(e.strip().lower() for e in expressions) for kind, expressions in self.kinds.items()}
         object.__setattr__(self, "kinds", lowered)
         object.__setattr__(self, "_patterns", {kind: _pattern(group) for kind, group in lowered.items()})
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Lexicon:
-        return self
 
     def matching_kinds(self, texts: Sequence[str], match: Match) -> frozenset[str]:
         """The kinds that occur in the texts.

@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import choice, truth
+from palaver.envs.base.tasks import Shared
 from palaver.envs.writing import text as count
 from palaver.envs.writing.lexicon import Lexicon, LexiconSource, Match, StopwordSource
 from palaver.envs.writing.lexicon import lexicon as read_lexicon
@@ -35,7 +36,7 @@ WEIGHTS: Mapping[str, float] = {"length": 0.5, "ratio": 1.0, "unique": 0.5, "tra
 
 
 @dataclass(frozen=True)
-class WritingRewardConfig:
+class WritingRewardConfig(Shared):
     """Every constant of the reward.
 
     Attributes:
@@ -101,9 +102,6 @@ class WritingRewardConfig:
         truth("gated", self.gated)
         if not isinstance(self.ending, str):
             raise ConfigError(f"ending must be a text such as '.', got {self.ending!r}")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> WritingRewardConfig:
-        return self
 
 
 @dataclass(frozen=True, slots=True)
