@@ -311,8 +311,7 @@ def _pictures(env: Env) -> list[NDArray[np.uint8]]:
     env.render_mode = "rgb_array"
     observations, _ = env.reset(seed=8)
     drawn = [_picture(env, "after reset")]
-    for turn, *_ in itertools.islice(steps(env, observations), 4):
-        drawn.append(_picture(env, f"after step {turn}"))
+    drawn.extend(_picture(env, f"after step {turn}") for turn, *_ in itertools.islice(steps(env, observations), 4))
     assert np.array_equal(drawn[-1], env.render()), "two pictures of the same state differ"
     return drawn
 

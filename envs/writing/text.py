@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 _WORD = re.compile(r"\w+")
@@ -71,9 +71,7 @@ def off_topic_share(texts: Sequence[Sequence[str]], topic: frozenset[str]) -> fl
         texts: the sentences of each text.
         topic: see `topic_words`.
     """
-    all_sentences = list(chain.from_iterable(texts))
-    off_topic = sum(topic.isdisjoint(map(_singular, sentence.split())) for sentence in all_sentences)
-    return off_topic / len(all_sentences) if all_sentences else 0.0
+    return _share(texts, lambda sentence: topic.isdisjoint(map(_singular, sentence.split())))
 
 
 def ill_formed_share(texts: Sequence[Sequence[str]], grammar: re.Pattern[str]) -> float:
@@ -83,9 +81,12 @@ def ill_formed_share(texts: Sequence[Sequence[str]], grammar: re.Pattern[str]) -
         texts: the sentences of each text.
         grammar: pattern of a whole sentence.
     """
+    return _share(texts, lambda sentence: grammar.fullmatch(sentence) is None)
+
+
+def _share(texts: Sequence[Sequence[str]], at_fault: Callable[[str], bool]) -> float:
     all_sentences = list(chain.from_iterable(texts))
-    ill_formed = sum(grammar.fullmatch(sentence) is None for sentence in all_sentences)
-    return ill_formed / len(all_sentences) if all_sentences else 0.0
+    return sum(map(at_fault, all_sentences)) / len(all_sentences) if all_sentences else 0.0
 
 
 def _singular(word: str) -> str:

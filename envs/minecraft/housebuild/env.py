@@ -325,11 +325,10 @@ class HouseBuildEnv(BuildingEnv):
         wrong = [cuboid for cuboid in rules.wrong_rectangles(plan, self.built, 0, height - 1) if cuboid.code]
         chosen = rules.schedule(wrong, left)
         held = ", ".join(f"{cells} {name(code, self.palette)}" for code, cells in left.items())
-        heading = "Wrong rectangles that this would reach for"
         return [
             accepted_lines,
             f"What was left of your limits: {held}.",
-            wording.rectangles(chosen, self.palette, heading, self.limit),
+            wording.rectangles(chosen, self.palette, "Wrong rectangles that this would reach for", self.limit),
         ]
 
 
