@@ -35,7 +35,7 @@ _NAMED = 10  # rows that are left out and named in the warning
 
 
 class Shared:
-    """Data that never changes, which copies of an environment share: a deep copy is the object itself."""
+    """Data that never changes and that copies share: a deep copy is the object itself."""
 
     __slots__ = ()
 

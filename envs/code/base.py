@@ -1,4 +1,4 @@
-"""Cooperative code: two programmers, one program, tests that decide; and the published reward of it."""
+"""Environments of cooperative code: two programmers, one program, tests that decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripted programmers for cooperative code, and imitation texts of programmers who cooperate badly.
+"""Scripted programmers for cooperative code, and imitation texts of bad cooperation.
 
 `reference` solves the built-in problems, `lazy` wraps a helper that does nothing. Both read their function from the
 prompt, and give the same answer in every turn.

@@ -151,7 +151,10 @@ def opening(
     limits: Mapping[int, int],
     spiders: rules.Spiders,
 ) -> str:
-    """The first observation of the agent with this number, counted from 0. A change of it bumps the version."""
+    """The first observation of the agent with this number, counted from 0.
+
+    A change of these words bumps the version.
+    """
     low, high = (" ".join(map(str, corner)) for corner in box_of(plan.target.shape, plan.origin))
     n = len(shares)
     role = f"You are builder {index + 1} of {n} who build one house at once, unseen by each other."

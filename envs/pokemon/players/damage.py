@@ -176,7 +176,7 @@ def _ratio(dex: Dex, move: Move, user: Mon, target: Mon, mine: Seat | None, thei
 
 
 def hits(move: Move) -> float:
-    """How often a move hits on average."""
+    """Mean number of hits of a move."""
     many = move.get("multihit")
     if isinstance(many, int):
         return float(many)
