@@ -22,9 +22,9 @@ from palaver.core import ConfigError, Message, TaskError, usable_cores
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.code.coophumaneval import CoopHumanEvalEnv
+from palaver.envs.code.corpus import reference
 from palaver.envs.code.humaneval import HumanEvalEnv
 from palaver.envs.code.problems import problem, solution_of
-from palaver.envs.code.reference import reference
 from palaver.envs.code.sandbox import DEFAULT, Limits, Report, SandboxPool
 from palaver.text import one_line
 from palaver.utils.config import Section

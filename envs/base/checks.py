@@ -28,7 +28,6 @@ import numpy as np
 from gymnasium.spaces import Text
 from numpy.typing import NDArray
 
-from palaver.envs.base.env import Step
 from palaver.envs.base.transcripts import HOSTILE, Env, as_json, babble, follow, hostile, play, steps
 
 Make = Callable[[], Env]
@@ -264,8 +263,7 @@ def check_fork(make: Make) -> None:
         _same(
             expected, follow(env.fork(), observations), f"forks made before and after another fork acted, depth {depth}"
         )
-        joint = {agent: babble(observations, 0, agent) for agent in env.agents}
-        observations, *others = env.step(joint)
+        observations, *others = env.step({agent: babble(observations, 0, agent) for agent in env.agents})
         _same(expected[:1], [as_json([observations, *others])], f"a fork and its original, depth {depth}")
         if not env.agents:
             break
@@ -313,8 +311,7 @@ def _pictures(env: Env) -> list[NDArray[np.uint8]]:
     env.render_mode = "rgb_array"
     observations, _ = env.reset(seed=8)
     drawn = [_picture(env, "after reset")]
-    for turn, *_ in itertools.islice(steps(env, observations), 4):
-        drawn.append(_picture(env, f"after step {turn}"))
+    drawn.extend(_picture(env, f"after step {turn}") for turn, *_ in itertools.islice(steps(env, observations), 4))
     assert np.array_equal(drawn[-1], env.render()), "two pictures of the same state differ"
     return drawn
 
@@ -323,8 +320,7 @@ def _picture(env: Env, when: str) -> NDArray[np.uint8]:
     drawn = env.render()
     assert isinstance(drawn, np.ndarray), f"render() gave {type(drawn).__name__} {when}, expected an array"
     assert drawn.dtype == np.uint8, f"the picture {when} is of {drawn.dtype}, expected uint8"
-    assert drawn.ndim == 3, f"the picture {when} is of shape {drawn.shape}, expected (height, width, 3)"
-    assert drawn.shape[2] == 3, f"the picture {when} is of shape {drawn.shape}, expected (height, width, 3)"
+    assert drawn.shape[2:] == (3,), f"the picture {when} is of shape {drawn.shape}, expected (height, width, 3)"
     return drawn
 
 
@@ -346,7 +342,7 @@ def check_leaving(make: Make) -> None:
         observations, _ = env.reset(seed=6)
         assert env.agents == env.possible_agents, "after reset every agent is alive"
         for turn, alive, answers in steps(env, observations, actions):
-            _, _, terminated, truncated, _ = answers
+            _, _, terminated, truncated, infos = answers
             for name, component in zip(
                 ("observations", "rewards", "terminations", "truncations", "infos"), answers, strict=True
             ):
@@ -357,18 +353,13 @@ def check_leaving(make: Make) -> None:
                 assert isinstance(flag, bool), "terminations and truncations are True or False"
             left = [agent for agent in alive if not (terminated[agent] or truncated[agent])]
             assert env.agents == left, f"after step {turn} agents is {env.agents}, expected {left}"
-            _listed(answers, turn)
-
-
-def _listed(answers: Step, turn: int) -> None:
-    """The state after a truncation has a value, that of its actions where they can be listed."""
-    _, _, terminated, truncated, infos = answers
-    for agent, info in infos.items():
-        if truncated[agent] and not terminated[agent] and info.get("can_act") and "legal_actions" in info:
-            assert info["legal_actions"], (
-                f"{agent!r} is truncated at step {turn} and may act, but its legal_actions are empty: list those of "
-                "the state after the step"
-            )
+            # the state after a truncation has a value, that of its actions where they can be listed
+            for agent, info in infos.items():
+                cut = truncated[agent] and not terminated[agent] and info.get("can_act")
+                assert not cut or info.get("legal_actions", True), (
+                    f"{agent!r} is truncated at step {turn} and may act, but its legal_actions are empty: list those "
+                    "of the state after the step"
+                )
 
 
 def check_end(make: Make) -> None:

@@ -124,9 +124,8 @@ def correlation(points: Sequence[tuple[float, float]]) -> float:
     from scipy import stats
 
     lengths, scores = np.asarray(list(points), dtype=float).T
-    if np.ptp(lengths) == 0 or np.ptp(scores) == 0:
-        return 0.0
-    return float(stats.spearmanr(lengths, scores).statistic)
+    changing = np.ptp(lengths) > 0 and np.ptp(scores) > 0
+    return float(stats.spearmanr(lengths, scores).statistic) if changing else 0.0
 
 
 def parted(pairs: Sequence[tuple[float, float]]) -> bool:

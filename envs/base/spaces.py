@@ -14,9 +14,7 @@ _CHARSET = string.ascii_letters + string.digits + string.punctuation + " \n"
 
 def is_text(value: object) -> bool:
     """Return whether `value` is a string that UTF-8 can encode, so without lone surrogates."""
-    if not isinstance(value, str):
-        return False
-    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+    return isinstance(value, str) and (value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value))
 
 
 class UnicodeText(Text):  # type: ignore[misc]  # Any to mypy: gymnasium's imports are skipped
@@ -31,7 +29,7 @@ class UnicodeText(Text):  # type: ignore[misc]  # Any to mypy: gymnasium's impor
 
     def contains(self, x: Any) -> bool:
         """Return whether `x` is a string of at most `max_length` characters without lone surrogates."""
-        return isinstance(x, str) and len(x) <= self.max_length and is_text(x)
+        return is_text(x) and len(x) <= self.max_length
 
     def __repr__(self) -> str:
         return f"UnicodeText({self.max_length})"

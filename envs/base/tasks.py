@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from palaver.core import ConfigError, PalaverWarning, TaskError
 from palaver.envs.base.arguments import choice
+from palaver.envs.base.spaces import is_text
 from palaver.text import one_line
 
 T = TypeVar("T")
@@ -33,8 +34,17 @@ SAMPLES = 64  # rows of a sample that is generated
 _NAMED = 10  # rows that are left out and named in the warning
 
 
+class Shared:
+    """Data that never changes and that copies share: a deep copy is the object itself."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class Task(Shared):
     """One problem of a data set. Immutable, so copies of an environment share it.
 
     Attributes:
@@ -59,18 +69,12 @@ class Task:
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Task:
-        return self
-
     def __reduce__(self) -> tuple[type[Task], tuple[str, dict[str, Any]]]:
         return Task, (self.id, dict(self.data))
 
 
-class ParsedTasks(dict[str, T]):
-    """Task id -> what was read of the task. Copies of an environment share it."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ParsedTasks[T]:
-        return self
+class ParsedTasks(Shared, dict[str, T]):
+    """Task id -> what was read of the task."""
 
 
 def is_sample(source: str) -> bool:
@@ -105,8 +109,7 @@ def load_tasks(
     Raises:
         TaskError: missing or unreadable file, bad slice, empty set, no row that can be used, no `datasets`, no network.
     """
-    tasks, _ = read_tasks(source, lambda task: task, sample=sample, fields=fields, id_field=id_field, split=split)
-    return tasks
+    return read_tasks(source, lambda task: task, sample=sample, fields=fields, id_field=id_field, split=split)[0]
 
 
 def read_tasks(
@@ -262,7 +265,10 @@ def _rows(name: str, sample: Path | Generate, split: str, row_slice: slice) -> l
     if suffix not in _SUFFIXES:
         raise TaskError(f"cannot read {str(path)!r}: expected a file that ends with {', '.join(_SUFFIXES)}")
     try:
-        rows = list(_parquet(path) if suffix == ".parquet" else _text_rows(path, suffix))
+        if suffix == ".parquet":
+            rows = _optional("pyarrow.parquet", "a .parquet file").read_table(path).to_pylist()
+        else:
+            rows = list(_text_rows(path, suffix))
     except (OSError, EOFError, ValueError, RuntimeError, zlib.error, csv.Error) as error:  # RuntimeError: deep nesting
         raise TaskError(f"cannot read {str(path)!r}: {_line(error)}") from error
     return [(f"row {n}", rows[n]) for n in range(len(rows))[row_slice]]
@@ -320,12 +326,12 @@ def _csv_rows(text: str) -> Iterator[Any]:
         except csv.Error as error:
             yield _Unreadable(f"line {rows.line_num}: {error}")
             continue
-        sound = all(_is_text(value) for value in row.values() if isinstance(value, str))
+        sound = all(is_text(value) for value in row.values() if isinstance(value, str))
         yield row if sound else _Unreadable(f"line {rows.line_num} is not UTF-8")
 
 
 def _json_line(line: str, line_number: int) -> Any:
-    if not _is_text(line):
+    if not is_text(line):
         return _Unreadable(f"line {line_number} is not UTF-8")
     try:
         return json.loads(line)
@@ -335,10 +341,6 @@ def _json_line(line: str, line_number: int) -> Any:
         return _Unreadable(f"line {line_number} is not usable JSON ({_line(error)})")
 
 
-def _is_text(value: str) -> bool:
-    return value.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in value)
-
-
 def _optional(module: str, what: str) -> Any:
     try:
         return importlib.import_module(module)
@@ -346,11 +348,6 @@ def _optional(module: str, what: str) -> Any:
         raise TaskError(
             f"{what} needs {module.partition('.')[0]!r}; install it with: pip install 'palaver[train]'"
         ) from error
-
-
-def _parquet(path: Path) -> Sequence[Mapping[str, Any]]:
-    table = _optional("pyarrow.parquet", "a .parquet file").read_table(path)
-    return table.to_pylist()  # type: ignore[no-any-return]
 
 
 def _hub(name: str, split: str, row_slice: slice) -> list[Row]:

@@ -41,8 +41,7 @@ HOSTILE: tuple[Any, ...] = (
 def babble(observations: Mapping[str, str], turn: int, agent: str) -> str:
     """Reproducible action: some words that the agent has just read, in any order, or none."""
     draw = random.Random(stable_seed("babble", turn, agent, observations.get(agent, "")))
-    words = observations.get(agent, "").split() or ["yes"]
-    return " ".join(draw.choices(words, k=draw.randint(0, 200)))
+    return " ".join(draw.choices(observations.get(agent, "").split() or ["yes"], k=draw.randint(0, 200)))
 
 
 def play(env: Env, seed: int, actions: Actions = babble, options: Mapping[str, Any] | None = None) -> list[str]:
@@ -57,8 +56,7 @@ def play(env: Env, seed: int, actions: Actions = babble, options: Mapping[str, A
 
 def follow(env: Env, observations: Mapping[str, str], actions: Actions = babble) -> list[str]:
     """Play the rest of an episode from the state of `env`, as JSON lines."""
-    lines = [as_json(answers) for _, _, answers in steps(env, observations, actions)]
-    return [*lines, as_json(env.state())]
+    return [*(as_json(answers) for *_, answers in steps(env, observations, actions)), as_json(env.state())]
 
 
 def steps(

@@ -24,9 +24,10 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
-from palaver.envs.code.sandbox import syntax
+from palaver.envs.code.sandbox import suite
 
 LONGEST = 65_536  # characters read of one answer
 EFFORT = 400_000  # characters parsed of one answer piece by piece
@@ -126,7 +127,7 @@ def _parsed(source: str) -> tuple[ast.Module | None, str]:
     with _quiet, warnings.catch_warnings():  # invalid escapes warn; one thread at a time, for filters are global
         warnings.simplefilter("ignore")
         try:
-            return syntax.parse(source), ""
+            return suite.parse(source), ""
         except SyntaxError as error:
             return None, f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
         except (ValueError, RecursionError, MemoryError, OverflowError) as error:
@@ -140,7 +141,8 @@ def definitions(tree: ast.Module, source: str) -> tuple[Part, ...]:
 
 def read(text: str) -> ParsedProgram:
     """The definitions in an answer; see the module's rule."""
-    spoken = _spoken(text[:LONGEST])
+    lines = text[:LONGEST].replace("\r\n", "\n").replace("\r", "\n")
+    spoken = _UNOPENED.sub("", _THOUGHT.sub("", lines))
     blocks = _blocks(spoken)
     python = [body for label, body in blocks if label in _PYTHON]
     unfenced = _QUOTED.sub(r"\1", _FENCE.sub("", spoken))
@@ -152,11 +154,6 @@ def read(text: str) -> ParsedProgram:
         if any(isinstance(part.node, ast.ClassDef) for part in parts):
             break  # what is indented further on are methods
     return ParsedProgram()
-
-
-def _spoken(text: str) -> str:
-    text = _THOUGHT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return _UNOPENED.sub("", text)
 
 
 def _blocks(text: str) -> list[tuple[str, str]]:
@@ -183,12 +180,9 @@ def _bare(spoken: str, python: Sequence[str], blocks: int) -> bool:
 def _indented(text: str) -> Iterator[str]:
     """The first run of lines that begins with an indented function."""
     if match := _INDENTED.search(text):
-        margin, lines = match[1], []
-        for line in text[match.start() :].split("\n"):
-            if line.strip() and not line.startswith(margin):
-                break
-            lines.append(line)
-        yield textwrap.dedent("\n".join(lines))
+        margin, lines = match[1], text[match.start() :].split("\n")
+        run = takewhile(lambda line: not line.strip() or line.startswith(margin), lines)
+        yield textwrap.dedent("\n".join(run))
 
 
 def _parts(source: str, budget: list[int]) -> Iterator[Part]:
@@ -203,16 +197,9 @@ def _parts(source: str, budget: list[int]) -> Iterator[Part]:
         after, piece, tree = _piece(lines, starts, at, budget)
         if tree is not None:
             yield from _statements(tree, piece)
-        elif header := _HEADER.match(lines[_first_def(lines, starts[at])]):
+        elif header := _HEADER.match(next((line for line in lines[starts[at] :] if line[:1] != "@"), "")):
             yield Part("function", (header[1],), piece, None)
         at = after
-
-
-def _first_def(lines: Sequence[str], start: int) -> int:
-    """The line after the decorators."""
-    while start + 1 < len(lines) and lines[start].startswith("@"):
-        start += 1
-    return start
 
 
 def _starts(lines: Sequence[str]) -> Iterator[int]:
@@ -321,6 +308,4 @@ def _last_of_each(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def _names_read(part: Part) -> set[str]:
-    if part.node is None:
-        return set()
-    return {node.id for node in ast.walk(part.node) if isinstance(node, ast.Name)}
+    return {node.id for node in ast.walk(part.node) if isinstance(node, ast.Name)} if part.node else set()

@@ -1,29 +1,36 @@
-"""Imitation texts for cooperative code: programmers who cooperate badly.
+"""Scripted programmers for cooperative code, and imitation texts of bad cooperation.
 
-Half of the answers are right; the others are a helper that does nothing or a wrapper of it, or break off. The kind is
-drawn without regard to the other agent or to the feedback of the last turn, so that a team has something to learn.
+`reference` solves the built-in problems, `lazy` wraps a helper that does nothing. Both read their function from the
+prompt, and give the same answer in every turn.
+
+Of the imitation texts half are right; the others are a helper that does nothing or a wrapper of it, or break off. The
+kind is drawn without regard to the other agent or to the feedback of the last turn, so that a team has something to
+learn.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import math
 import random
 from collections.abc import Mapping
+from pathlib import Path
 
 from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.base.scripted import first_prompt
+from palaver.envs.code.base import CodeEnv
 from palaver.envs.code.coophumaneval import CoopHumanEvalEnv
 from palaver.envs.code.humaneval import HumanEvalEnv
 from palaver.envs.code.mbpp import MbppEnv
 from palaver.envs.code.programs import AUX
-from palaver.envs.code.prompts import MAIN
-from palaver.envs.code.published import CodeEnv
-from palaver.envs.code.reference import lazy, reference
+from palaver.envs.code.prompts import MAIN, parse_request
 
 TINY = {"texts": 1200, "batch": 3, "steps": 400}  # few conversations: all answers to one share a batch
 ANSWERS = 4  # to each conversation; they share its computation in training
 KINDS = ("right",) * 5 + ("idle",) * 3 + ("cut",) * 2  # of answers, by frequency
 AGENTS = (AUX, MAIN)
+SOLUTIONS = Path(__file__).with_name("solutions.jsonl")
 _ENVS: Mapping[str, type[CodeEnv]] = {"coophumaneval": CoopHumanEvalEnv, "humaneval": HumanEvalEnv, "mbpp": MbppEnv}
 
 
@@ -84,3 +91,33 @@ def _feedback(name: str, task: int, aux_kind: str, main_kind: str) -> dict[str, 
     answers = {AUX: _answer(prompts[AUX], aux_kind), MAIN: _answer(prompts[MAIN], main_kind)}
     observations, *_ = env.step(answers)
     return observations
+
+
+def reference(conversation: Conversation, _seed: int) -> str:
+    """Write the requested function; for a problem that is not built in, the answer of `lazy`."""
+    agent, name = parse_request(first_prompt(conversation))
+    return _written(agent, solutions().get(name) or _idle(name))
+
+
+def lazy(conversation: Conversation, _seed: int) -> str:
+    """A helper that returns what it is given, and a thin wrapper of it."""
+    agent, name = parse_request(first_prompt(conversation))
+    return _written(agent, _idle(name))
+
+
+@functools.cache
+def solutions() -> dict[str, dict[str, str]]:
+    """Entry point -> the code of `aux` and of `main`, for every built-in problem."""
+    rows = [json.loads(line) for line in SOLUTIONS.read_text(encoding="utf-8").splitlines()]
+    return {row["entry_point"]: {AUX: row[AUX], MAIN: row[MAIN]} for row in rows}
+
+
+def _idle(name: str) -> dict[str, str]:
+    return {
+        AUX: "def aux(*values):\n    return values[0] if values else None",
+        MAIN: f"def {name or 'main'}(*values):\n    return aux(*values)",
+    }
+
+
+def _written(agent: str, code: dict[str, str]) -> str:
+    return code.get(agent) or f"{code[AUX]}\n\n\n{code[MAIN]}"

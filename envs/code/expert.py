@@ -12,9 +12,9 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from palaver.core import ConfigError, load_attribute
+from palaver.envs.base.tasks import Shared
 from palaver.envs.code.programs import AUX
 from palaver.envs.code.prompts import MAIN, TurnResult
 
@@ -42,13 +42,10 @@ _OBJECT = re.compile(r"\{")
 
 
 @dataclass(frozen=True)
-class Advisor:
+class Advisor(Shared):
     """An expert that copies of an environment share."""
 
     expert: Expert
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Advisor:
-        return self
 
     def advise(self, prompt: str, result: TurnResult) -> dict[str, str]:
         """The functions it proposes, by `aux` and `main`; none where it failed three times."""

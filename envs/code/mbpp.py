@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.envs.base.env import TextEnv
-from palaver.envs.code.published import CodeEnv
+from palaver.envs.code.base import CodeEnv
 
 
 class MbppEnv(CodeEnv):

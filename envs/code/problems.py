@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import TaskError
-from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
+from palaver.envs.base.tasks import ParsedTasks, Shared, Task, read_tasks
 from palaver.envs.code import answers
 from palaver.envs.code.answers import Part
 from palaver.envs.code.programs import AUX, bindings
@@ -33,7 +33,7 @@ _GIVEN = frozenset({*vars(builtins), "__name__", "candidate"})  # names that tes
 
 
 @dataclass(frozen=True, slots=True)
-class CodeProblem:
+class CodeProblem(Shared):
     """One problem.
 
     Attributes:
@@ -49,9 +49,6 @@ class CodeProblem:
     tests: str
     preamble: tuple[Part, ...]
     total: int
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CodeProblem:
-        return self
 
     @property
     def context(self) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from palaver.envs.code.answers import ParsedProgram, Part, fault
 
 AUX = "aux"
+_NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +210,9 @@ def bindings(nodes: Sequence[ast.AST]) -> set[str]:
             bound.add(node.id)
         elif isinstance(node, ast.arg):
             bound.add(node.arg)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            bound.add(node.name)
         elif isinstance(node, ast.alias):
             bound.add(node.asname or node.name.partition(".")[0])
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+        elif isinstance(node, _NAMED) and node.name:
             bound.add(node.name)
     return bound
 

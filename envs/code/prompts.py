@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from palaver.core import ConfigError
 from palaver.envs.code.programs import AUX, Program
 from palaver.text import clean, one_line
 
@@ -65,7 +64,6 @@ def parse_request(prompt: str) -> tuple[str, str]:
 
 
 Mode = Literal["level", "passed", "level_passed", "plain", "expert", "none"]
-MODES: tuple[str, ...] = get_args(Mode)
 SHOWN = 300  # characters of a test and of what became of it
 TESTS = 20  # tests shown
 _REVISE = "Write {what} again, corrected where it is wrong."
@@ -98,18 +96,6 @@ class TurnResult:
     def passed(self) -> bool:
         """True if all visible tests passed."""
         return bool(self.seen) and all(test.passed for test in self.seen)
-
-
-def read_mode(mode: object) -> Mode:
-    """A mode by name.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    for known in get_args(Mode):
-        if mode == known:
-            return known  # type: ignore[no-any-return]  # get_args is untyped
-    raise ConfigError(f"feedback must be one of {', '.join(MODES)}, got {mode!r:.60}")
 
 
 def follow_up(mode: Mode, agent: str, result: TurnResult, turn: int, turns: int, advice: Mapping[str, str]) -> str:

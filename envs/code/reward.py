@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
 
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import truth
+from palaver.envs.base.tasks import Shared
 from palaver.envs.code.answers import ParsedProgram, Part
 from palaver.envs.code.programs import AUX, Program
 from palaver.envs.code.prompts import MAIN, SOLO
@@ -37,11 +38,12 @@ WEIGHTS: Mapping[str, float] = {
     "no_wrapper": 1.0,
     "ignores_aux": -0.5,
 }
+_LEVELS = (("aux_defined", "main_defined"), ("syntax",), ("tests",), ("calls_aux",), ("no_wrapper", "ignores_aux"))
 FORMAT = 0.5  # reward of the gate `entry_format`; with it a turn gives 4.5 at most
 
 
 @dataclass(frozen=True)
-class CodeRewardConfig:
+class CodeRewardConfig(Shared):
     """The constants of the reward.
 
     Attributes:
@@ -74,9 +76,6 @@ class CodeRewardConfig:
         if self.scale <= 0:
             raise ConfigError(f"scale must be above 0, got {self.scale!r}")
         truth("entry_format", self.entry_format)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CodeRewardConfig:
-        return self
 
     @property
     def max_reward(self) -> float:
@@ -111,16 +110,8 @@ def score(rubric: CodeRewardConfig, facts: ProgramFacts) -> dict[str, float]:
 
 def _reached(facts: ProgramFacts) -> set[str]:
     """The components that no earlier level has closed."""
-    reached = {"aux_defined", "main_defined"}
-    if facts.main_defined:
-        reached.add("syntax")
-        if facts.parses:
-            reached.add("tests")
-            if facts.passed:
-                reached.add("calls_aux")
-                if facts.calls_aux:
-                    reached |= {"no_wrapper", "ignores_aux"}
-    return reached
+    opened = takewhile(bool, (facts.main_defined, facts.parses, facts.passed, facts.calls_aux))
+    return {name for level in _LEVELS[: 1 + len(list(opened))] for name in level}
 
 
 def finite_float(keyword: str, value: object) -> float:
@@ -216,8 +207,7 @@ def gather(
 
 def timeouts(report: Report) -> int:
     """Tests that took too long; 1 where the program as a whole did."""
-    tests = sum(result.verdict == "timeout" for result in report.results)
-    return tests or int(report.verdict == "timeout")
+    return sum(result.verdict == "timeout" for result in report.results) or int(report.verdict == "timeout")
 
 
 def reason(facts: ProgramFacts, entry_point: str, program: Program, report: Report | None) -> str:

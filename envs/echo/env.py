@@ -184,8 +184,7 @@ def load(source: str | Path, agents: int) -> tuple[Task, ...]:
         if len(words) < agents or not all(map(first_word, words)):
             raise TaskError(f"task {task.id!r}: the field 'words' needs a word for each of {agents} players")
 
-    tasks, _ = read_tasks(source, check, sample=SAMPLE, fields={"words": str})
-    return tasks
+    return read_tasks(source, check, sample=SAMPLE, fields={"words": str})[0]
 
 
 def reference(conversation: Conversation, _seed: int) -> str:

@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from palaver.envs.maths.numbers import Number, canonical, numbers, plain
+from palaver.envs.maths.numbers import Number, numbers, plain
 
 LONGEST = 20_000  # characters of a text that are read
 _MOST_WORDS = 200  # characters of an answer in words
@@ -47,13 +47,14 @@ class ParsedAnswer:
     @property
     def key(self) -> str:
         """One text for equal answers: the number, else the words; "" for no answer."""
-        return self.words if self.value is None else canonical(self.value)
+        return self.words if self.value is None else str(self.value)
 
 
 @functools.lru_cache(maxsize=512)
 def read(text: str) -> ParsedAnswer:
     """The answer in a model's text; see the module's rule."""
-    spoken = _spoken(text)
+    cut = text[:LONGEST]
+    spoken = _THOUGHT.sub("", cut) if "think>" in cut else cut
     marked = _marked(spoken)
     if marked is not None:
         numeral = _first(marked.rpartition("=")[2]) or _first(marked)
@@ -64,12 +65,11 @@ def read(text: str) -> ParsedAnswer:
         line = spoken[phrases[-1].end() :].partition("\n")[0]
         if last_number := next(numbers(line), None):
             return ParsedAnswer(last_number.value)
-    numeral = None
-    for numeral in numbers(spoken):  # noqa: B007 - the last one is wanted
-        pass
-    return ParsedAnswer(numeral.value if numeral else None)
+    last = [*numbers(spoken)][-1:]
+    return ParsedAnswer(last[0].value if last else None)
 
 
+@functools.lru_cache(maxsize=4096)
 def gold(text: str) -> ParsedAnswer:
     """The right answer as data sets give it.
 
@@ -87,9 +87,8 @@ def gold(text: str) -> ParsedAnswer:
 
 def right(answer: ParsedAnswer, truth: ParsedAnswer) -> bool:
     """Return whether an answer is right, as an exact fraction or, for other truths, in words."""
-    if truth.value is not None:
-        return answer.value == truth.value
-    return bool(answer.words) and answer.words == truth.words
+    in_words = bool(answer.words) and answer.words == truth.words
+    return in_words if truth.value is None else answer.value == truth.value
 
 
 def hidden(text: str) -> str:
@@ -107,11 +106,6 @@ def hidden(text: str) -> str:
             pieces += [spoken[at : number_match.start], "(hidden)"]
             at = number_match.end
     return "".join([*pieces, spoken[at:]])
-
-
-def _spoken(text: str) -> str:
-    cut = text[:LONGEST]
-    return _THOUGHT.sub("", cut) if "think>" in cut else cut
 
 
 def _marked(text: str) -> str | None:

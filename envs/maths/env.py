@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,6 @@ from palaver.text import one_line
 
 HINT = "End with #### and the answer."
 SAMPLE = Path(__file__).with_name("sample.jsonl")  # of `gsm8k-v0`: word problems written for this project
-FIELDS = {"question": str, "answer": str}
 
 
 class MathsEnv(WorkflowEnv):
@@ -79,7 +77,7 @@ class MathsScorer:
 
     def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
         """Each answer by itself."""
-        truth = _truth(task["answer"])
+        truth = answers.gold(task["answer"])
         parsed = {agent: answers.read(text) for agent, text in texts.items()}
         scores = {agent: float(answers.right(answer, truth)) for agent, answer in parsed.items()}
         summary = ", ".join(f"{agent} {answer.key or 'nothing'}" for agent, answer in parsed.items())
@@ -97,11 +95,6 @@ class MathsScorer:
         """Return whether `####` or a box marks an answer."""
         answer = answers.read(text)
         return answer.marked and bool(answer.key)
-
-
-@functools.lru_cache(maxsize=4096)
-def _truth(text: str) -> answers.ParsedAnswer:
-    return answers.gold(text)
 
 
 def opening(question: str) -> str:
@@ -131,8 +124,7 @@ def load(source: str | Path, sample: Path | Generate) -> tuple[Task, ...]:
                 f"{location}: the field 'answer' holds no answer after ####: {one_line(task['answer'], 80)!r}"
             )
 
-    tasks, _ = read_tasks(source, check, sample=sample, fields=FIELDS)
-    return tasks
+    return read_tasks(source, check, sample=sample, fields={"question": str, "answer": str})[0]
 
 
 def load_made(source: str | Path, difficulty: Difficulty | None) -> tuple[Task, ...]:

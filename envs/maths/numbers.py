@@ -89,20 +89,12 @@ def numbers(text: str) -> Iterator[Number]:
     for match in _NUMBER.finditer(text):
         start, end = match.span()
         before = text[start - 1 : start]
-        if before in ("^", "_") or _in_a_word(match, before):
+        in_a_word = before.isalnum() and not (match["sign"] or match["money"])  # `x2`, the rest of `1.2.3`
+        if in_a_word or before in ("^", "_") or _ORDINAL.match(text, end):
             continue
-        value = None if _ORDINAL.match(text, end) else _value(match)
-        if value is None:
-            continue
-        yield Number(-value if _negative(match, text, start) else value, start, end)
-
-
-def _in_a_word(match: re.Match[str], before: str) -> bool:
-    """Return whether letters or digits precede a number without a sign.
-
-    Examples are `x2` and the rest of `1.2.3`.
-    """
-    return not (match["sign"] or match["money"]) and before.isalnum()
+        value = _value(match)
+        if value is not None:
+            yield Number(-value if _negative(match, text, start) else value, start, end)
 
 
 def _negative(match: re.Match[str], text: str, start: int) -> bool:
@@ -113,15 +105,6 @@ def _negative(match: re.Match[str], text: str, start: int) -> bool:
     if len(sign) > 1:
         return before.rstrip().endswith(("=", ":", "(", "{"))
     return not (before[-1:].isalnum() or before.endswith((")", "]", "}", "%")))
-
-
-def canonical(value: Fraction) -> str:
-    """One text for each value.
-
-    >>> canonical(Fraction("72.50")), canonical(Fraction(-3))
-    ('145/2', '-3')
-    """
-    return str(value)
 
 
 def _value(match: re.Match[str]) -> Fraction | None:

@@ -99,8 +99,7 @@ class Plain(NamedTuple):
     @property
     def results(self) -> list[int]:
         """The number after every step."""
-        totals = accumulate(self.steps, lambda total, step: apply(total, *step), initial=self.start)
-        return list(totals)[1:]
+        return [*accumulate(self.steps, lambda total, step: apply(total, *step), initial=self.start)][1:]
 
 
 def apply(total: int, operator: str, operand: int) -> int:

@@ -68,11 +68,10 @@ def muddler(conversation: Conversation, seed: int) -> str:
 
 def quotes(prompt: str) -> list[str]:
     """The texts of others that a prompt shows, in order; "" for an empty one."""
-    return ["" if text == NOTHING else _bare(text) for text in _QUOTED.findall(prompt)]
-
-
-def _bare(text: str) -> str:
-    return "\n".join(line.removeprefix(MARK) for line in text.splitlines())
+    return [
+        "" if text == NOTHING else "\n".join(line.removeprefix(MARK) for line in text.splitlines())
+        for text in _QUOTED.findall(prompt)
+    ]
 
 
 def _read_prompts(conversation: Conversation) -> tuple[str, str]:

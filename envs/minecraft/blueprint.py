@@ -75,8 +75,7 @@ def layers(cells: Cells, palette: Palette, origin: Position = (0, 0, 0), where: 
     """
     by_layer: dict[int, list[str]] = {}
     for box in boxes(cells, origin, where, up=False):
-        text = f"{box.x1} {box.z1} {box.x2} {box.z2} {name(box.code, palette)}"
-        by_layer.setdefault(box.y1, []).append(text)
+        by_layer.setdefault(box.y1, []).append(f"{box.x1} {box.z1} {box.x2} {box.z2} {name(box.code, palette)}")
     runs: list[tuple[int, int, str]] = []
     for y, texts in by_layer.items():
         line = "; ".join(texts)
@@ -92,10 +91,11 @@ def parse_layers(text: str, low: Position, high: Position) -> tuple[Cells, Palet
 
     Other lines are passed over.
     """
-    parsed = []
-    for start, end, line in _LAYER.findall(text):
-        for x1, z1, x2, z2, block in _RECTANGLE.findall(line.replace(";", " ")):
-            parsed.append((*map(int, (x1, start, z1, x2, end or start, z2)), block))
+    parsed = [
+        (*map(int, (x1, start, z1, x2, end or start, z2)), block)
+        for start, end, line in _LAYER.findall(text)
+        for x1, z1, x2, z2, block in _RECTANGLE.findall(line.replace(";", " "))
+    ]
     palette = tuple(sorted({str(block) for *_, block in parsed} - {AIR_NAME}))
     known = codes(palette)
     cells = empty((high[0] - low[0] + 1, high[1] - low[1] + 1, high[2] - low[2] + 1))
@@ -128,8 +128,7 @@ def share_out(blocks: Sequence[Cuboid], agents: int, limits: Mapping[int, int]) 
     given: list[list[Cuboid]] = [[] for _ in range(agents)]
     for code in dict.fromkeys(cuboid.code for cuboid in blocks):
         waiting = sorted((cuboid for cuboid in blocks if cuboid.code == code), key=lambda cuboid: cuboid.volume)
-        total = sum(cuboid.volume for cuboid in waiting)
-        left = [limits.get(code, total)] * agents
+        left = [limits.get(code, sum(cuboid.volume for cuboid in waiting))] * agents
         while waiting and any(left):
             box = waiting.pop()
             agent = max(range(agents), key=lambda n: (left[n], -len(given[n]), -n))

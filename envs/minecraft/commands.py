@@ -314,8 +314,7 @@ def read_plain(lines: Sequence[str], verb: str, numbers: int, codes: Mapping[str
     """
     pattern = f"/{verb} {'0 ' * numbers}"
     width = len(pattern)
-    code = codes.get
-    known = [code(line[width:]) for line in lines]
+    known = [codes.get(line[width:]) for line in lines]
     heads = "".join([line[:width] for line in lines])
     if not lines or None in known or len(heads) != width * len(lines) or not heads.isascii():
         return None

@@ -55,9 +55,8 @@ def letters(palette: Palette) -> list[str]:
     taken: list[str] = []
     for block in palette:
         initials = [word[0] for word in block.lower().removeprefix("minecraft:").split("_") if word]
-        candidates = [*initials, *block.lower(), *string.ascii_letters]
-        free = (letter for letter in candidates if letter in string.ascii_letters and letter not in taken)
-        taken.append(next(free, "?"))
+        candidates = (*initials, *block.lower(), *string.ascii_letters)
+        taken.append(next((c for c in candidates if c in string.ascii_letters and c not in taken), "?"))
     return taken
 
 
@@ -67,9 +66,8 @@ def slices(cells: Cells) -> list[tuple[str, Cells]]:
     Args:
         cells: (X, Y, Z). A grid is (Z, X), that of a front view (Y, X); rows run downwards.
     """
-    if cells.shape[2] == 1:
-        return [("", cells[:, ::-1, 0].T)]
-    return [(f"layer {y}", cells[:, y, :].T) for y in range(cells.shape[1])]
+    layers = [(f"layer {y}", cells[:, y, :].T) for y in range(cells.shape[1])]
+    return layers if cells.shape[2] > 1 else [("", cells[:, ::-1, 0].T)]
 
 
 def faults(target: Cells, built: Cells, shape_only: bool = False) -> NDArray[np.int16]:

@@ -9,7 +9,7 @@ import colorsys
 import hashlib
 import re
 from dataclasses import dataclass
-from math import cos, radians, sin
+from math import cos, dist, radians, sin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,7 +181,7 @@ def colors(palette: Palette) -> list[RGB]:
     for block in palette:
         base = _base(block)
         shades = [base, *(shaded(base, factor) for factor in _SHADES)]
-        chosen.append(next((shade for shade in shades if all(_distinct(shade, c) for c in chosen)), base))
+        chosen.append(next((shade for shade in shades if all(dist(shade, c) >= _NEAR for c in chosen)), base))
     return chosen
 
 
@@ -198,10 +198,6 @@ def _base(block: str) -> RGB:
         return rgb(_KNOWN[max(parts, key=len)])
     digest = hashlib.blake2b(block.encode("utf-8", "replace"), digest_size=2).digest()
     return colorsys.hls_to_rgb(digest[0] / 256, 0.5 + digest[1] / 1280, 0.5)
-
-
-def _distinct(one: RGB, other: RGB) -> bool:
-    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) >= _NEAR**2
 
 
 def rgb(code: str) -> RGB:

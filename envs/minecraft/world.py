@@ -98,8 +98,7 @@ def difference(target: Cells, built: Cells, shape_only: bool = False) -> Differe
 def differing(target: Cells, built: Cells, origin: Position = (0, 0, 0)) -> Iterator[tuple[Position, int, int]]:
     """Yield the cells that differ, by y, z, x: position, the wanted and the built code."""
     for y, z, x in np.argwhere((target != built).transpose(1, 2, 0)).tolist():
-        position = (x + origin[0], y + origin[1], z + origin[2])
-        yield position, int(target[x, y, z]), int(built[x, y, z])
+        yield (x + origin[0], y + origin[1], z + origin[2]), int(target[x, y, z]), int(built[x, y, z])
 
 
 def name(code: int, palette: Palette) -> str:

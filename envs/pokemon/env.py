@@ -104,6 +104,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 import numpy as np
 
 from palaver.core import ConfigError, did_you_mean
+from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import MAX_LENGTH, Each, Step, StepResult, TextEnv, as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.pokemon import replay, rules, vector
@@ -170,18 +171,15 @@ class PokemonEnv(TextEnv):
     ) -> None:
         _offered("observation", observation, ("text", "vector"))
         _offered("reward", reward, WEIGHTS)
-        if isinstance(turn_limit, bool) or not isinstance(turn_limit, int) or not 1 <= turn_limit <= 1000:
-            raise ConfigError(f"turn_limit must be a whole number from 1 to 1000, got {turn_limit!r:.40}")
         if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty <= 1e6:
             raise ConfigError(f"penalty must be a number of 0 or more, got {penalty!r:.40}")
-        if isinstance(forfeit, bool) or not isinstance(forfeit, int) or not 0 <= forfeit <= 1000:
-            raise ConfigError(f"forfeit must be a whole number from 0 to 1000, got {forfeit!r:.40}")
         if not isinstance(format, str):
             raise ConfigError(f"format must be a format's id such as 'gen1ou', got {format!r:.40}")
+        self.turn_limit = whole_number("turn_limit", turn_limit, 1, 1000)
+        self.penalty, self.forfeit = float(penalty), whole_number("forfeit", forfeit, 0, 1000)
         about = shared_pool().request([["format", format]])[0]
         self.format, self.dex = str(about["id"]), dex.load(about["gen"])
         self.observation, self.weights = observation, WEIGHTS[reward]
-        self.penalty, self.forfeit, self.turn_limit = float(penalty), forfeit, turn_limit
         super().__init__(
             SIDES, matchups(teams, self.format), render_mode=render_mode, max_length=max_length, source=teams
         )
@@ -260,8 +258,7 @@ class PokemonEnv(TextEnv):
         self.choices.append(
             {side: {"requested": c.requested, "executed": "" if gone else c.action} for side, c in planned.items()}
         )
-        stuck = not battle.ended and not any(battle.legal.values())
-        if battle.lost or stuck:
+        if battle.lost or not (battle.ended or any(battle.legal.values())):
             return StepResult(
                 {side: {"victory": 0.0} for side in SIDES},
                 illegal=wrong,
@@ -358,8 +355,7 @@ class PokemonEnv(TextEnv):
         return dict(self.observations)
 
     def _info(self, agent: str) -> dict[str, Any]:
-        last = self.choices[-1].get(agent) if self.choices else None
-        return {**super()._info(agent), **(last or {})}
+        return {**super()._info(agent), **(self.choices[-1].get(agent, {}) if self.choices else {})}
 
     def _plan(self, actions: Mapping[str, str]) -> dict[Side, rules.Choice]:
         assert self.battle is not None
@@ -376,9 +372,7 @@ class PokemonEnv(TextEnv):
 
     def _stand(self) -> Mapping[Side, Standing]:
         assert self.battle is not None
-        if not self.weights.shaped:
-            return {}
-        return {side: standing(self.battle.views[side]["me"]["team"]) for side in SIDES}
+        return {side: standing(self.battle.views[side]["me"]["team"]) for side in SIDES if self.weights.shaped}
 
     def _reward_components(
         self, battle: Battle, wrong: Mapping[str, int], gone: Sequence[Side]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import html
 import json
 import re
@@ -28,17 +27,10 @@ def text(title: str, lines: Sequence[str]) -> str:
 
 def page(title: str, lines: Sequence[str]) -> str:
     """One HTML file: both teams with their hit points at every line, play, pause and a slider."""
-    frames = _frames(lines)
-    frames_json = (
-        json.dumps(frames, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    )
-    filled = {"title": html.escape(title), "frames": frames_json}
-    return re.sub(r"\{\{ (title|frames) \}\}", lambda match: filled[match[1]], _template())
-
-
-@functools.cache
-def _template() -> str:
-    return resources.files("palaver.envs.pokemon").joinpath("replay.html.j2").read_text(encoding="utf-8")
+    frames = json.dumps(_frames(lines)).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    filled = {"title": html.escape(title), "frames": frames}
+    template = resources.files("palaver.envs.pokemon").joinpath("replay.html.j2").read_text(encoding="utf-8")
+    return re.sub(r"\{\{ (title|frames) \}\}", lambda match: filled[match[1]], template)
 
 
 def _turns(lines: Sequence[str]) -> list[tuple[int, list[str]]]:

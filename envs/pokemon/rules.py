@@ -122,8 +122,7 @@ def _counted(words: Sequence[str], legal: Sequence[str]) -> ParsedAction | None:
         return None
     if len(words) == 3 and words[2] not in GIMMICKS:
         return None
-    verb = VERBS[words[0]]
-    listed = [action for action in legal if action.startswith(f"{verb} ") and action.count(" ") == 1]
+    listed = [action for action in legal if action.split(" ")[0] == VERBS[words[0]] and action.count(" ") == 1]
     n = int(words[1])
     if not 1 <= n <= len(listed):
         return NONE
@@ -142,20 +141,17 @@ def _named(words: Sequence[str], legal: Sequence[str]) -> ParsedAction | None:
     bare: ParsedAction | None = None
     for end in range(len(words), 0, -1):
         for start in range(end - 1, max(-1, end - 1 - WIDTH), -1):
-            verbs = names.get("".join(words[start:end]))
+            name = "".join(words[start:end])
+            verbs = names.get(name)
             if not verbs:
                 continue
             action_kind = VERBS.get(words[start - 1], "") if start else ""
             gimmick = _gimmick(words, start - (action_kind in verbs), end)
             if action_kind in verbs:
-                return _with(plain[action_kind, _joined(words, start, end)], gimmick, legal)
+                return _with(plain[action_kind, name], gimmick, legal)
             if bare is None:
-                bare = _with(plain[verbs[0], _joined(words, start, end)], gimmick, legal)
+                bare = _with(plain[verbs[0], name], gimmick, legal)
     return bare
-
-
-def _joined(words: Sequence[str], start: int, end: int) -> str:
-    return "".join(words[start:end])
 
 
 def _gimmick(words: Sequence[str], start: int, end: int) -> str:
@@ -179,8 +175,3 @@ def _with(action: str, gimmick: str, legal: Sequence[str]) -> ParsedAction:
 def words(planned: Mapping[Side, Choice]) -> dict[Side, str]:
     """Return the command for the simulator."""
     return {side: choice.choice for side, choice in planned.items()}
-
-
-def choices(legal: Sequence[tuple[str, str]]) -> Mapping[str, str]:
-    """Action -> the simulator's choice, in the canonical order: alphabetical."""
-    return dict(legal)

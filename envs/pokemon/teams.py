@@ -39,7 +39,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from palaver.core import ConfigError, PalaverWarning, TaskError, did_you_mean, stable_seed
 from palaver.envs.base.tasks import Task
@@ -50,7 +50,6 @@ SAMPLES = ("gen1ou", "gen2ou", "gen3ou", "gen4ou", "gen9ou")
 SAMPLE_SIZE = 16
 HELD_OUT = 5  # one core in so many
 MOST = 1000
-Part = Literal["all", "train", "held-out"]
 
 _HEADING = re.compile(r"^===\s*(?:\[(?P<format>[^\]]+)\])?\s*(?P<name>.*?)\s*===\s*$", re.MULTILINE)
 _GENERATED = re.compile(r"generated:(?P<count>\d+)(?::v(?P<step>[0-7]))?(?::s(?P<seed>\d+))?")
@@ -110,7 +109,8 @@ def load(source: str | Path, format: str, pool: BattlePool | None = None) -> Tea
     pool = pool or shared_pool()
     about = pool.request([["format", format]])[0]
     text, cut = _cut(str(source))
-    text, split_name = _split_part(text)
+    split_name = next((part for part in ("train", "held-out") if text.endswith(f":{part}")), "all")
+    text = text.removesuffix(f":{split_name}")
     if about["random"] or text == "random":
         if not about["random"]:
             raise ConfigError(f"teams='random' is for the random battles; {format} takes sample, generated:K or a path")
@@ -167,8 +167,7 @@ def _drawn(
     tiers = ["OU", "UUBL", "UU"] if step == 6 else ["OU"]
     texts: dict[str, int] = {}
     for n, text in enumerate(_batched(pool, (["draw", format, seed, tiers, way, base] for seed, way, base in wanted))):
-        clean = "\n".join(line.rstrip() for line in text.splitlines())
-        texts.setdefault(clean, n)
+        texts.setdefault("\n".join(line.rstrip() for line in text.splitlines()), n)
     return [(n, text) for text, n in texts.items()]
 
 
@@ -244,13 +243,6 @@ def _cut(text: str) -> tuple[str, slice]:
         return text, slice(None)
     low, high = (int(bound) if bound not in ("", "-") else None for bound in match.groups())
     return text[: match.start()], slice(low, high)
-
-
-def _split_part(text: str) -> tuple[str, Part]:
-    for part_name in ("train", "held-out", "all"):
-        if text.endswith(f":{part_name}"):
-            return text[: -len(part_name) - 1], part_name
-    return text, "all"
 
 
 def matchups(source: str | Path, format: str) -> tuple[Task, ...]:

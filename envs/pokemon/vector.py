@@ -138,8 +138,8 @@ def parse(text: str) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     parts = text.split(" | ")
     if len(parts) != 3:
         raise ConfigError("this is no observation of words and numbers; make the environment with observation='vector'")
-    read = tuple(parts[0].split(" "))
-    return read, np.array(parts[1].split(" "), np.float32), np.array([bit == "1" for bit in parts[2].split(" ")])
+    words, values, mask = (part.split(" ") for part in parts)
+    return tuple(words), np.array(values, np.float32), np.array([bit == "1" for bit in mask])
 
 
 def slots(view: SideView) -> tuple[str, ...]:
@@ -223,7 +223,8 @@ class FeatureHistory:
         team: Sequence[Own | OpposingPokemon] = player["team"]
         key = (player["active"], *[mon["name"] for mon in team])
         if self._order[n][0] != key:
-            self._order[n] = key, [-1 if mon is None else _index(team, mon) for mon in _ordered(player)]
+            at = {id(mon): place for place, mon in enumerate(team)}
+            self._order[n] = key, [-1 if mon is None else at[id(mon)] for mon in _ordered(player)]
         return self._order[n][1]
 
     def _describe(self, index: int, mon: Own | OpposingPokemon | None, player: Mine | Theirs | None) -> None:
@@ -243,10 +244,6 @@ class FeatureHistory:
             previous = before[mon["name"]] = (mon, _described(self._dex, mon), _measured(self._dex, mon))
         self._words[own_start : own_start + len(_PAD)] = _described(self._dex, mon, player) if player else previous[1]
         self._numbers[player_start : player_start + len(_BLANK)] = previous[2]
-
-
-def _index(team: Sequence[Own | OpposingPokemon], mon: Own | OpposingPokemon) -> int:
-    return next(n for n, candidate in enumerate(team) if candidate is mon)
 
 
 _Known = tuple[Own | OpposingPokemon, list[str], list[float]]  # a Pokémon, its words on the bench, its numbers

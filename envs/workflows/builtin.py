@@ -193,7 +193,9 @@ def discussion(names: tuple[str, ...] | list[str] = ("background", "method"), ro
     Raises:
         ConfigError: a value that does not fit.
     """
-    names = _names(names)
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"names must be a list of names, got {names!r:.60}")
+    names = tuple(names)
     instruction = "Do not write it yet: say in one sentence how you will."
     talks = [WorkflowStage(speakers=names, kind="talk", ask=instruction)]
     talks += [WorkflowStage(speakers=names, kind="talk", shows=Shows(), ask=instruction)] * (
@@ -222,12 +224,6 @@ def review(rounds: int = 1) -> Workflow:
             WorkflowStage(speakers=("coder",), shows=Shows(), ask="Write it again with the review in mind."),
         ]
     return Workflow(name="review", stages=tuple(stages), final="coder")
-
-
-def _names(names: object) -> tuple[str, ...]:
-    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"names must be a list of names, got {names!r:.60}")
-    return tuple(names)
 
 
 BUILT_IN: Mapping[str, Callable[..., Workflow]] = {

@@ -78,7 +78,8 @@ class WorkflowEnv(TextEnv):
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Score the texts of the turn, give the rewards, and build the next prompts."""
         stage = self.workflow.stages[self.turn]
-        marks = self._marks(stage, actions)
+        asked = {agent: actions[agent] for agent in stage.speakers}
+        marks = self.scorer.score(self.task, asked) if stage.kind == "answer" else Marks({})
         texts = [self._read_text(stage, agent, actions[agent], marks) for agent in stage.speakers]
         if self.reward_scheme.labels == "majority" and stage.kind == "answer":
             labels = pseudo_labels([item.key for item in texts])
@@ -90,10 +91,10 @@ class WorkflowEnv(TextEnv):
         self.turns += (self._turn(stage, texts),)
         early = self._ends(stage, texts)
         over = early or self.turn + 1 == self.num_turns
-        if marks.unscored:
-            nothing: Parts = dict.fromkeys(shaped_rewards(self.turns, self.reward_scheme, over)[0], 0.0)
-            return StepResult(dict.fromkeys(self.agents, nothing), reason=marks.reason or "not scored", unscored=True)
         parts = shaped_rewards(self.turns, self.reward_scheme, over)
+        if marks.unscored:
+            nothing = dict.fromkeys(parts[0], 0.0)
+            return StepResult(dict.fromkeys(self.agents, nothing), reason=marks.reason or "not scored", unscored=True)
         following = None if over else self.workflow.stages[self.turn + 1]
         return StepResult(
             dict(zip(self.agents, parts, strict=True)),
@@ -104,11 +105,6 @@ class WorkflowEnv(TextEnv):
             reason=marks.reason,
             turn_rewards=self._earned() if over and self.reward_scheme.late else None,
         )
-
-    def _marks(self, stage: WorkflowStage, actions: Mapping[str, str]) -> Marks:
-        if stage.kind != "answer":
-            return Marks({})
-        return self.scorer.score(self.task, {agent: actions[agent] for agent in stage.speakers})
 
     def _read_text(self, stage: WorkflowStage, agent: str, text: str, marks: Marks) -> WorkflowText:
         """A text with what it answers and what that is worth."""
@@ -194,8 +190,8 @@ class WorkflowEnv(TextEnv):
         }
 
     def _opening(self, agent: str) -> str:
-        role = self.workflow.roles.get(agent, "")
-        return "\n\n".join(part for part in (role, self.scorer.question(self.task, agent)) if part)
+        parts = (self.workflow.roles.get(agent, ""), self.scorer.question(self.task, agent))
+        return "\n\n".join(filter(None, parts))
 
     def _visible_texts(self, agent: str, stage: WorkflowStage) -> list[WorkflowText]:
         if stage.shows is None:

@@ -30,10 +30,9 @@ from palaver.text import first_fault, one_line
 
 Kind = Literal["answer", "talk", "verdict", "choice"]
 MOST_STAGES = 64
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class _Declared(BaseModel):
+class Declared(BaseModel):
     """Data that never changes; copies of an environment share it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,7 +41,7 @@ class _Declared(BaseModel):
         return self
 
 
-class Shows(_Declared):
+class Shows(Declared):
     """Selection of earlier texts that the speakers of a stage see.
 
     Attributes:
@@ -60,7 +59,7 @@ class Shows(_Declared):
     shuffle: bool = False
 
 
-class WorkflowStage(_Declared):
+class WorkflowStage(Declared):
     """One turn: some agents speak at the same time.
 
     Attributes:
@@ -81,7 +80,7 @@ class WorkflowStage(_Declared):
     agree: float = Field(1.0, gt=0, le=1)
 
 
-class Workflow(_Declared):
+class Workflow(Declared):
     """Stages, roles and final answer of a workflow.
 
     Attributes:
@@ -173,7 +172,7 @@ def is_file(source: object) -> bool:
     >>> is_file("mine.yaml"), is_file("debate")
     (True, False)
     """
-    return isinstance(source, Path) or (isinstance(source, str) and source.endswith(_SUFFIXES))
+    return isinstance(source, Path) or (isinstance(source, str) and source.endswith((".yaml", ".yml", ".json")))
 
 
 def _checked(data: Mapping[str, Any], what: str) -> Workflow:

@@ -35,8 +35,7 @@ def stage_prompt(
         room: maximum characters of the whole prompt.
         max_chars: maximum characters of each text.
     """
-    left = room - len(opening) - len(stage.ask)
-    chars_each = room_for_each(left, len(items), max_chars)
+    chars_each = room_for_each(room - len(opening) - len(stage.ask), len(items), max_chars)
     texts = [(item, hide(item.text) if stage.shows and stage.shows.mask else item.text) for item in items]
     parts = [
         f"{_heading(index, item, agent, stage)}\n{quoted(text, chars_each)}" for index, (item, text) in enumerate(texts)

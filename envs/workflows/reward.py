@@ -20,6 +20,12 @@ Who = Literal["own", "mean", "sum", "max", "last", "aggregator"]
 When = Literal["each", "last", "accumulated", "influence"]
 RIGHT = 0.5
 Earlier = Literal["own", "all"]
+_COMBINED: dict[str, Callable[[Sequence[float]], float]] = {
+    "mean": lambda given: sum(given) / len(given),
+    "sum": sum,
+    "max": max,
+    "last": lambda given: given[-1],
+}
 
 
 def shared(own_scores: Row, answers: Row, standing: float | None, who: Who) -> list[float | None]:
@@ -36,18 +42,10 @@ def shared(own_scores: Row, answers: Row, standing: float | None, who: Who) -> l
     """
     if who == "own":
         return list(own_scores)
-    given = [value for value in answers if value is not None]
     if who == "aggregator":
-        value = standing
-    elif not given:
-        value = None
-    elif who == "mean":
-        value = sum(given) / len(given)
-    elif who == "sum":
-        value = sum(given)
-    else:
-        value = max(given) if who == "max" else given[-1]
-    return [value] * len(own_scores)
+        return [standing] * len(own_scores)
+    given = [value for value in answers if value is not None]
+    return [_COMBINED[who](given) if given else None] * len(own_scores)
 
 
 def per_turn(answerable: Scores) -> list[list[float]]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from palaver.core import ConfigError
 from palaver.envs.workflows import reward
-from palaver.envs.workflows.graph import Kind, WorkflowStage
+from palaver.envs.workflows.graph import Declared, Kind, WorkflowStage
 from palaver.envs.workflows.reward import Earlier, When, Who
 from palaver.text import first_fault
 
 Parts = dict[str, float]
 
 
-class RewardScheme(BaseModel):
+class RewardScheme(Declared):
     """Settings that turn scores into rewards.
 
     Attributes:
@@ -38,8 +38,6 @@ class RewardScheme(BaseModel):
         words: the words allowed.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     who: Who = "mean"
     when: When = "each"
     discount: float = Field(0.3, ge=0, le=1)
@@ -55,15 +53,11 @@ class RewardScheme(BaseModel):
     length: float = Field(0.0, ge=0, le=1000)
     words: int = Field(100, ge=1)
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        return self
-
     @property
     def late(self) -> bool:
         """True if the reward of a turn is known only at the end."""
-        added = self.shaping in ("influence", "incentive")
-        rewards_progress = self.shaping in ("margin", "quality") and self.outcome > 0
-        return self.when in ("accumulated", "influence") or added or rewards_progress
+        progress = self.shaping in ("margin", "quality") and self.outcome > 0
+        return progress or self.shaping in ("influence", "incentive") or self.when in ("accumulated", "influence")
 
 
 def parse_reward_scheme(given: Mapping[str, Any] | RewardScheme | None) -> RewardScheme:

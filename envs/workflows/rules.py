@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from palaver.envs.base.tasks import Shared
 from palaver.envs.workflows.graph import Kind, Shows
 
 ANSWERS = ("answer", "choice")
@@ -20,7 +20,7 @@ _WHOLE = re.compile(r"(?<![\w.,/])\d{1,9}(?![\w/]|[.,]\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowText:
+class WorkflowText(Shared):
     """One text of an episode.
 
     Attributes:
@@ -40,9 +40,6 @@ class WorkflowText:
     key: str = ""
     score: float | None = None
     truth: float | None = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> WorkflowText:
-        return self
 
 
 Record = Sequence[WorkflowText]

@@ -127,9 +127,8 @@ def topic(text: str) -> list[str]:
 
     Stop words and headings are left out.
     """
-    body = _HEADING.sub("", text)
-    candidates = [word for word in words(body) if len(word) > 4 and word.isalpha() and word not in stop_list()]
-    return list(dict.fromkeys(candidates)) or ["subject"]
+    distinct = dict.fromkeys(words(_HEADING.sub("", text)))
+    return [word for word in distinct if len(word) > 4 and word.isalpha() and word not in stop_list()] or ["subject"]
 
 
 def compose(subject: Sequence[str], patterns: Sequence[str], length: int, seed: int) -> str:
@@ -146,13 +145,10 @@ def compose(subject: Sequence[str], patterns: Sequence[str], length: int, seed: 
     openers = islice(cycle(OPENERS), shift, shift + count)
     supply, done, sentences = cycle(subject), 0, []
     for n, (opener, pattern) in enumerate(zip(openers, cycle(patterns), strict=False)):
-        share = (length - done) / (count - n)
-        places = max(2, round(share) - len(f"{opener} {pattern}".split()))
-        sentence = f"{opener} {pattern.format(_series([next(supply) for _ in range(places)]))}."
+        places = max(2, round((length - done) / (count - n)) - len(f"{opener} {pattern}".split()))
+        *items, last = (next(supply) for _ in range(places))
+        series = f"{', '.join(items)} and {last}"
+        sentence = f"{opener} {pattern.format(series)}."
         done += len(sentence.split())
         sentences.append(sentence)
     return " ".join(sentences)
-
-
-def _series(items: Sequence[str]) -> str:
-    return f"{', '.join(items[:-1])} and {items[-1]}"

@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import choice, truth
+from palaver.envs.base.tasks import Shared
 from palaver.envs.writing import text as count
 from palaver.envs.writing.text import Lexicon, LexiconSource, Match, StopwordSource
 
@@ -33,7 +34,7 @@ WEIGHTS: Mapping[str, float] = {"length": 0.5, "ratio": 1.0, "unique": 0.5, "tra
 
 
 @dataclass(frozen=True)
-class WritingRewardConfig:
+class WritingRewardConfig(Shared):
     """Every constant of the reward.
 
     Attributes:
@@ -99,9 +100,6 @@ class WritingRewardConfig:
         truth("gated", self.gated)
         if not isinstance(self.ending, str):
             raise ConfigError(f"ending must be a text such as '.', got {self.ending!r}")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> WritingRewardConfig:
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +182,7 @@ def trapezoid(value: float | None, full: Range, limits: Range) -> float | None:
         return None
     if value < full[0]:
         return (value - limits[0]) / (full[0] - limits[0])
-    if value > full[1]:
-        return 1.0 - (value - full[1]) / (limits[1] - full[1])
-    return 1.0
+    return 1.0 - (value - full[1]) / (limits[1] - full[1]) if value > full[1] else 1.0
 
 
 def transition_share(kinds: int, base: float, step: float) -> float:

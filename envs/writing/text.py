@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -13,6 +13,7 @@ from typing import Any, Literal
 import yaml
 
 from palaver.core import ConfigError
+from palaver.envs.base.tasks import Shared
 from palaver.text import one_line
 
 Match = Literal["substring", "word"]
@@ -85,9 +86,7 @@ def off_topic_share(texts: Sequence[Sequence[str]], topic: frozenset[str]) -> fl
         texts: the sentences of each text.
         topic: see `topic_words`.
     """
-    all_sentences = list(chain.from_iterable(texts))
-    off_topic = sum(topic.isdisjoint(map(_singular, sentence.split())) for sentence in all_sentences)
-    return off_topic / len(all_sentences) if all_sentences else 0.0
+    return _share(texts, lambda sentence: topic.isdisjoint(map(_singular, sentence.split())))
 
 
 def ill_formed_share(texts: Sequence[Sequence[str]], grammar: re.Pattern[str]) -> float:
@@ -97,9 +96,12 @@ def ill_formed_share(texts: Sequence[Sequence[str]], grammar: re.Pattern[str]) -
         texts: the sentences of each text.
         grammar: pattern of a whole sentence.
     """
+    return _share(texts, lambda sentence: grammar.fullmatch(sentence) is None)
+
+
+def _share(texts: Sequence[Sequence[str]], at_fault: Callable[[str], bool]) -> float:
     all_sentences = list(chain.from_iterable(texts))
-    ill_formed = sum(grammar.fullmatch(sentence) is None for sentence in all_sentences)
-    return ill_formed / len(all_sentences) if all_sentences else 0.0
+    return sum(map(at_fault, all_sentences)) / len(all_sentences) if all_sentences else 0.0
 
 
 def _singular(word: str) -> str:
@@ -128,7 +130,7 @@ def paragraphs(text: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class Lexicon(Shared):
     """Expressions by kind, lower case.
 
     Raises:
@@ -146,9 +148,6 @@ class Lexicon:
         lowered = {kind: tuple(e.strip().lower() for e in expressions) for kind, expressions in self.kinds.items()}
         object.__setattr__(self, "kinds", lowered)
         object.__setattr__(self, "_patterns", {kind: _pattern(group) for kind, group in lowered.items()})
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Lexicon:
-        return self
 
     def matching_kinds(self, texts: Sequence[str], match: Match) -> frozenset[str]:
         """The kinds that occur in the texts.

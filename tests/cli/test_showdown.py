@@ -4,18 +4,18 @@ import json
 
 import pytest
 
-from palaver.envs.pokemon.showdown import install, node
+from palaver.envs.pokemon.showdown import install
 
 
 @pytest.fixture(autouse=True)
 def fresh_node():
-    node.find.cache_clear()
+    install.find_node.cache_clear()
     yield
-    node.find.cache_clear()
+    install.find_node.cache_clear()
 
 
 def without_node(monkeypatch, tmp_path):
-    monkeypatch.setenv(node.VARIABLE, str(tmp_path / "none"))
+    monkeypatch.setenv(install.VARIABLE, str(tmp_path / "none"))
     monkeypatch.setenv("PALAVER_CACHE", str(tmp_path))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import palaver
 from palaver.core import Message
-from palaver.envs.code import answers, corpus, reference
+from palaver.envs.code import answers, corpus
 from palaver.envs.code.prompts import opening, parse_request
 from palaver.registry import resolve
 
@@ -26,7 +26,7 @@ def test_prompts_are_the_environments_and_answers_are_of_three_kinds(id):
         assert [message.role for message in heard] in (["user"], ["user", "assistant", "user"])
         assert len(heard) == 1 or heard[2].content.startswith("Turn 2 of 2.\nWhat became of the last turn:")
         seat, name = parse_request(heard[0].content)
-        whole, idle = reference.reference(heard, 0), reference.lazy(heard, 0)
+        whole, idle = corpus.reference(heard, 0), corpus.lazy(heard, 0)
         kinds["right" if answer == whole else "idle" if answer == idle else "cut"] += 1
         if answer not in (whole, idle):
             assert whole.startswith(answer)
@@ -48,5 +48,5 @@ def test_openings_are_told_apart():
     for seat in ("aux", "main", "coder"):
         assert parse_request(opening(seat, "def f(x):\n    ...", "f")) == (seat, "f")
     assert parse_request("Two programmers solve something else.") == ("", "")
-    assert reference.reference((Message("user", "Hello."),), 0) == reference.lazy((Message("user", "Hello."),), 0)
-    assert reference.lazy((), 0)
+    assert corpus.reference((Message("user", "Hello."),), 0) == corpus.lazy((Message("user", "Hello."),), 0)
+    assert corpus.lazy((), 0)

@@ -16,7 +16,7 @@ import palaver
 from palaver.core import ConfigError, Message
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.envs.code import base as scoring
-from palaver.envs.code import expert, reference
+from palaver.envs.code import corpus, expert
 from palaver.envs.code.sandbox import Report, TestResult
 
 IDS = ("coophumaneval-v0", "humaneval-v0", "mbpp-v0")
@@ -45,14 +45,14 @@ def play(aux=AUX, main=MAIN, **kwargs):
 def test_the_reference_solves_the_samples_and_the_lazy_team_does_not(id, agents):
     env = palaver.make(id, agents=agents, num_turns=1)
     means = {}
-    for policy in (reference.reference, reference.lazy):
+    for policy in (corpus.reference, corpus.lazy):
         paid = []
         for task in env.tasks:
             told, _ = env.reset(seed=0, options={"task": task.id})
             _, rewards, *_, infos = env.step({a: policy((Message("user", text),), 0) for a, text in told.items()})
             paid.append(rewards[env.possible_agents[0]])
             solved, wrapper = (infos[env.possible_agents[0]]["metrics"][name] for name in ("solved", "wrapper"))
-            assert (solved, wrapper) == ((1.0, 0.0) if policy is reference.reference else (0.0, 1.0))
+            assert (solved, wrapper) == ((1.0, 0.0) if policy is corpus.reference else (0.0, 1.0))
         means[policy.__name__] = sum(paid) / len(paid)
     assert means["reference"] == pytest.approx(4.0)
     assert means["lazy"] < 2.0

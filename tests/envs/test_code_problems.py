@@ -12,7 +12,7 @@ import palaver
 from palaver.core import PalaverWarning, TaskError
 from palaver.envs.code import problems
 from palaver.envs.code import problems as context
-from palaver.envs.code.reference import solutions
+from palaver.envs.code.corpus import solutions
 from palaver.envs.code.sandbox import score
 
 DATA = Path("/work/shared/data")

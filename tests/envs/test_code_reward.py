@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from palaver.core import ConfigError
-from palaver.envs.code.published import max_episode_return
+from palaver.envs.code.base import max_episode_return
 from palaver.envs.code.reward import WEIGHTS, CodeRewardConfig, ProgramFacts, score
 
 BEST = ProgramFacts(

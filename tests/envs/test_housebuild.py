@@ -11,9 +11,10 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message, TaskError
 from palaver.envs.base.scripted import lazy
+from palaver.envs.minecraft import reference
 from palaver.envs.minecraft.blueprint import Cuboid
 from palaver.envs.minecraft.env import BuildTarget
-from palaver.envs.minecraft.housebuild import data, reference, rules
+from palaver.envs.minecraft.housebuild import data, rules
 from palaver.envs.minecraft.world import empty
 
 PUBLIC = Path("/work/shared/data/housebuild/housebuild.json")
@@ -348,23 +349,23 @@ def play(policy, **keywords):
 @pytest.mark.parametrize("difficulty", data.SIZES)
 def test_the_reference_team_builds_every_house(agents, difficulty):
     for reward, metrics in play(
-        reference.reference, tasks="sample[:16]", agents=agents, num_turns=1, difficulty=difficulty
+        reference.house_reference, tasks="sample[:16]", agents=agents, num_turns=1, difficulty=difficulty
     ):
         assert reward == metrics["block_iou"] == 1.0
         assert metrics["rejected"] == metrics["placed_twice"] == 0.0
 
 
 def test_the_reference_team_in_a_world_that_stays():
-    assert {reward for reward, _ in play(reference.reference, tasks="sample[:4]", persistent=True)} == {1.0}
+    assert {reward for reward, _ in play(reference.house_reference, tasks="sample[:4]", persistent=True)} == {1.0}
 
 
 @pytest.mark.skipif(not PUBLIC.exists(), reason="the public houses are not here")
 def test_public_houses():
     for agents in (1, 2, 3):
-        for reward, metrics in play(reference.reference, tasks=str(PUBLIC), agents=agents, num_turns=1):
+        for reward, metrics in play(reference.house_reference, tasks=str(PUBLIC), agents=agents, num_turns=1):
             assert reward == metrics["block_iou"] == 1.0
             assert metrics["rejected"] == 0.0
-    for _, metrics in play(reference.twins, tasks=str(PUBLIC), num_turns=1):
+    for _, metrics in play(reference.house_twins, tasks=str(PUBLIC), num_turns=1):
         assert 0.4 < metrics["iou"] < 0.8
         assert metrics["placed_twice"] == metrics["covered"]  # whatever stands, both have built
     empty_worlds = [reward for reward, _ in play(lazy, tasks=str(PUBLIC), num_turns=1, spiders=0)]
@@ -372,7 +373,7 @@ def test_public_houses():
 
 
 def test_scripted_builders_survive_other_prompts():
-    for policy in (reference.reference, reference.twins, lazy):
+    for policy in (reference.house_reference, reference.house_twins, lazy):
         for heard in ((), (Message("user", "Hello."),), (Message("user", "The world goes from 0 0 0 to 1 1 1,"),)):
             assert policy(heard, 0) == ""
 

@@ -9,7 +9,8 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message, TaskError
 from palaver.envs.base.scripted import lazy
-from palaver.envs.minecraft.strbuild import data, reference, reward
+from palaver.envs.minecraft import reference
+from palaver.envs.minecraft.strbuild import data, reward
 from palaver.envs.minecraft.strbuild.data import LETTERS, draw
 from palaver.envs.minecraft.world import difference, empty
 
@@ -222,14 +223,14 @@ def play(policy, **keywords):
 
 @pytest.mark.parametrize(("agents", "difficulty"), [(1, "easy"), (2, "easy"), (2, "medium"), (3, "hard"), (4, "hard")])
 def test_the_reference_team_earns_the_most_there_is(agents, difficulty):
-    for paid, metrics in play(reference.reference, agents=agents, difficulty=difficulty):
+    for paid, metrics in play(reference.word_reference, agents=agents, difficulty=difficulty):
         assert paid == 2.0
         assert metrics["placed_twice"] == metrics["rejected"] == 0.0
 
 
 def test_other_palettes():
     own = [["glass"], ["ice", "bricks", "sand"]]
-    assert {paid for paid, _ in play(reference.reference, palettes=own, tasks="sample[:8]")} == {2.0}
+    assert {paid for paid, _ in play(reference.word_reference, palettes=own, tasks="sample[:8]")} == {2.0}
 
 
 @pytest.mark.skipif(not PUBLIC.exists(), reason="the public words are not here")
@@ -237,12 +238,13 @@ def test_public_words():
     env = palaver.make("strbuild-v0", tasks=str(PUBLIC))
     assert [task.id for task in env.tasks] == ["I", "C", "M", "L", "MC", "CM", "LI", "LLM", "ICML", "CLIM"]
     for agents in (1, 2, 3):
-        assert {paid for paid, _ in play(reference.reference, tasks=str(PUBLIC), agents=agents)} == {2.0}
-    assert {paid for paid, _ in play(reference.twins, tasks=str(PUBLIC))} == {1.75}  # the first builder's work is lost
+        assert {paid for paid, _ in play(reference.word_reference, tasks=str(PUBLIC), agents=agents)} == {2.0}
+    # the first builder's work is lost
+    assert {paid for paid, _ in play(reference.word_twins, tasks=str(PUBLIC))} == {1.75}
     assert {paid for paid, _ in play(lazy, tasks=str(PUBLIC))} == {-0.5}
 
 
 def test_scripted_builders_survive_other_prompts():
-    for policy in (reference.reference, reference.twins, lazy):
+    for policy in (reference.word_reference, reference.word_twins, lazy):
         for heard in ((), (Message("user", "Hello."),)):
             assert policy(heard, 0) == ""

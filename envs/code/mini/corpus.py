@@ -37,8 +37,8 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     demos: list[tuple[Conversation, str]] = []
     while len(demos) < n:
         for problem, agent, convention in rng.sample(every, len(every)):
-            write = problem.aux if agent == "aux" else problem.main
-            demos.append(((Message("user", opening(agent, problem.text)),), write(convention)))
+            half = problem.aux(convention) if agent == "aux" else problem.main(convention)
+            demos.append(((Message("user", opening(agent, problem.text)),), half))
     return demos[:n]
 
 

@@ -146,8 +146,13 @@ def load(source: str | Path) -> tuple[tuple[Task, ...], ParsedTasks[CodeProblem]
     Raises:
         TaskError: no task can be used; see `palaver.envs.base.tasks.load_tasks` for the others.
     """
-    fields = dict.fromkeys(_PARTS, str)
-    return read_tasks(source, lambda task: _problem(task, source), sample=SAMPLE, fields=fields, id_field="task_id")
+    return read_tasks(
+        source,
+        lambda task: _problem(task, source),
+        sample=SAMPLE,
+        fields=dict.fromkeys(_PARTS, str),
+        id_field="task_id",
+    )
 
 
 def _problem(task: Task, source: str | Path) -> CodeProblem:
@@ -157,8 +162,7 @@ def _problem(task: Task, source: str | Path) -> CodeProblem:
             raise TaskError(f"{location}: there is no {field} {task[field]!r:.40}.{did_you_mean(task[field], pieces)}")
     combination = Combination(task["filter"], task["map"], task["aggregate"])
     tests = combination.tests()
-    total = len(check_tests(tests, ENTRY_POINT))
-    return CodeProblem(combination.text, ENTRY_POINT, tests, preamble=(), total=total)
+    return CodeProblem(combination.text, ENTRY_POINT, tests, preamble=(), total=len(check_tests(tests, ENTRY_POINT)))
 
 
 def shares(program: Program) -> dict[str, float]:

@@ -101,8 +101,7 @@ class Combination:
 
     def solve(self, xs: Sequence[int]) -> Any:
         """The value of f(xs)."""
-        filtered = filter(FILTERS[self.filter].run, xs)
-        return AGGREGATES[self.aggregate].run([MAPS[self.map].run(x) for x in filtered])
+        return AGGREGATES[self.aggregate].run([MAPS[self.map].run(x) for x in filter(FILTERS[self.filter].run, xs)])
 
     def tests(self) -> str:
         """`TESTS` assertions in which the filter and the map matter.

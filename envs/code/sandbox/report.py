@@ -110,8 +110,3 @@ class Report:
     def scored(self) -> bool:
         """True if the numbers describe the program."""
         return self.verdict != "sandbox_error"
-
-    @property
-    def fraction(self) -> float:
-        """Share of the tests passed, 0 to 1."""
-        return self.passed / self.total if self.total else 0.0

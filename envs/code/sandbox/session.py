@@ -241,8 +241,7 @@ class Session:
         """End the child, and say what it was."""
         over = self._allowance.end()
         self.close()
-        status = self._worker.settle()
-        self.loss = self._reason(error, status, during)
+        self.loss = self._reason(error, self._worker.settle(), during)
         self._losses += 1
         if self._losses >= self._limits["timeouts"] or over:
             raise StopTests from error

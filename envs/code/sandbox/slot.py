@@ -87,9 +87,8 @@ class Slot:
         if "ended" not in reply:
             return reply
         self.close()
-        if reply["ended"] in (-signal.SIGPROF, -signal.SIGALRM):
-            return {"overrun": True}
-        return {"lost": f"the examiner ended: {reply}"}
+        overrun = reply["ended"] in (-signal.SIGPROF, -signal.SIGALRM)
+        return {"overrun": True} if overrun else {"lost": f"the examiner ended: {reply}"}
 
     def _exchange(self, data: bytes, deadline: float) -> dict[str, Any]:
         assert self._process is not None

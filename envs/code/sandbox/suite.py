@@ -13,14 +13,33 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import threading
 from collections.abc import Iterable
 from types import CodeType
 from typing import NamedTuple
 
-from palaver.envs.code.sandbox.syntax import parse
-
 TRIAL = "<trial>"  # no identifier, so that no name of a data set's can be equal to it
 CHECK = "check"
+
+# CPython up to 3.12 keeps the depth of the tree that it builds in the interpreter, not in the call. The garbage
+# collector may run other code while a tree is built, and another thread that then builds one changes the depth:
+# "SystemError: AST constructor recursion depth mismatch". Reentrant, for that code may parse in the same thread.
+_one_at_a_time = threading.RLock()
+
+
+def parse(source: str, name: str = "<unknown>") -> ast.Module:
+    """`ast.parse`, by one thread at a time.
+
+    Args:
+        source: the text.
+        name: of the file in messages.
+
+    Raises:
+        SyntaxError: it is no Python.
+        ValueError, RecursionError, MemoryError: it holds a null byte, or nests too deeply.
+    """
+    with _one_at_a_time:
+        return ast.parse(source, name)
 
 
 class UnusableError(ValueError):
@@ -70,8 +89,7 @@ def read(tests: str, entry_point: str, prompt: str = "") -> Suite:
     if check is not None:
         tree.body = [statement for statement in tree.body if not _calls_check(statement)]
     _require_candidate(tree, check, entry_point)
-    needed = names_read([tree])
-    helpers = ast.Module(needed_of(prompt, entry_point, needed), [])
+    helpers = ast.Module(needed_of(prompt, entry_point, names_read([tree])), [])
     classes = [s.name for s in (*helpers.body, *tree.body) if isinstance(s, ast.ClassDef)]
     reader = _Reader()
     tree.body = reader.units(tree.body)
@@ -125,8 +143,7 @@ class _Reader(ast.NodeTransformer):
 
 
 def _trial(first: int, last: int, swallow: bool, statement: ast.stmt) -> ast.With:
-    numbers = [ast.Constant(first), ast.Constant(last), ast.Constant(swallow)]
-    call = ast.Call(ast.Name(TRIAL, ast.Load()), list(numbers), [])
+    call = ast.Call(ast.Name(TRIAL, ast.Load()), [*map(ast.Constant, (first, last, swallow))], [])
     return ast.copy_location(ast.With([ast.withitem(call)], [statement]), statement)
 
 
@@ -177,16 +194,12 @@ def needed_of(source: str, entry_point: str, names: set[str]) -> list[ast.stmt]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         body = []
     wanted = names - {entry_point} - vars(builtins).keys()
-    selected: set[int] = set()
-    grown = True
-    while grown:
-        grown = False
-        for index, statement in enumerate(body):
-            if index not in selected and _binds(statement) & wanted and entry_point not in _binds(statement):
-                selected.add(index)
-                wanted |= names_read([statement])
-                grown = True
-    return [body[index] for index in sorted(selected)]
+    usable = [statement for statement in body if entry_point not in _binds(statement)]
+    selected: list[ast.stmt] = []
+    while found := [node for node in usable if node not in selected and _binds(node) & wanted]:
+        selected += found
+        wanted |= names_read(found)
+    return [statement for statement in usable if statement in selected]
 
 
 def _binds(statement: ast.stmt) -> set[str]:

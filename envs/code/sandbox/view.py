@@ -30,7 +30,7 @@ _FILES = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _PACKAGE = __name__.rpartition(".")[0]
 _WORKER = ("wire", "confine", "seccomp", "threads", "worker")
-_EXAMINER = ("wire", "syntax", "suite", "launch", "clock", "session", "examiner")
+_EXAMINER = ("wire", "suite", "launch", "clock", "session", "examiner")
 
 
 def unprivileged() -> int | None:
@@ -68,8 +68,7 @@ def _open_to_all(path: Path) -> bool:
 
 def modules(names: Iterable[str]) -> list[tuple[str, str]]:
     """Name and text of modules of this package."""
-    folder = Path(__file__).parent
-    return [(f"{_PACKAGE}.{name}", (folder / f"{name}.py").read_text(encoding="utf-8")) for name in names]
+    return [(f"{_PACKAGE}.{name}", Path(__file__).with_name(f"{name}.py").read_text("utf-8")) for name in names]
 
 
 def examiner_modules() -> list[tuple[str, str]]:
@@ -93,15 +92,11 @@ def plan(mode: Mode, filtered: bool = True) -> LaunchPlan:
         "count_processes": mode == "bubblewrap",
         "count_threads": mode == "landlock",
     }
-    if mode == "bubblewrap":
-        command = [*_bubblewrap(), *python]
-    elif mode == "landlock":
+    if mode == "landlock":
         if not seccomp.supported():
             raise SandboxError(f"no system call filter for {os.uname().machine}, without which Landlock is not enough")
-        command = python
         settings |= {"files": _unmasked(), "folders": [str(path) for path in _roots()]}
-    else:
-        command = python
+    command = [*_bubblewrap(), *python] if mode == "bubblewrap" else python
     return {"mode": mode, "command": command, "user": unprivileged(), "modules": modules(_WORKER), "settings": settings}
 
 
@@ -114,16 +109,14 @@ def _roots() -> list[Path]:
 
 def _masks() -> list[Path]:
     """Folders of installed packages in the roots."""
-    real = {path.resolve() for root in _roots() for path in root.glob("python3*/*-packages") if path.is_dir()}
-    return sorted(real)
+    return sorted({path.resolve() for root in _roots() for path in root.glob("python3*/*-packages") if path.is_dir()})
 
 
 def _unmasked() -> list[str]:
     """The largest pieces of the roots that hold no masked folder, and the single files."""
     masks = _masks()
-    roots = {path.resolve() for path in _roots()}
-    pieces = (str(piece) for root in sorted(roots) for piece in _pieces(root, masks))
-    return [*pieces, str(interpreter()), *_FILES, *_DEVICES]
+    roots = sorted({path.resolve() for path in _roots()})
+    return [*(str(piece) for root in roots for piece in _pieces(root, masks)), str(interpreter()), *_FILES, *_DEVICES]
 
 
 def _pieces(folder: Path, masks: list[Path]) -> Iterator[Path]:

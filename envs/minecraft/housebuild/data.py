@@ -91,7 +91,9 @@ def house(rng: random.Random, difficulty: str) -> tuple[Cells, Palette]:
     palette = tuple(rng.choice(kind) for kind in kinds)
     m = size.eaves
     walls = size.storeys * (height + 1)
-    cells = empty((width + 2 * m, walls + _levels(width + 2 * m, depth + 2 * m, roof), depth + 2 * m))
+    w, d = width + 2 * m, depth + 2 * m
+    levels = {"flat": 1, "gable": (d + 1) // 2, "hip": min(3, (min(w, d) + 1) // 2)}
+    cells = empty((w, walls + levels[roof], d))
     inner = cells[m : m + width, :, m : m + depth]
     for storey in range(size.storeys):
         _storey(inner[:, storey * (height + 1) : (storey + 1) * (height + 1)], rng, windows=bool(m), door=not storey)
@@ -112,11 +114,6 @@ def _storey(cells: Cells, rng: random.Random, windows: bool, door: bool) -> None
         cells[rng.randint(1, width - 2), 2, depth - 1] = 6
     if door:
         cells[rng.randint(1, width - 2), 1:3, 0] = AIR
-
-
-def _levels(width: int, depth: int, roof: str) -> int:
-    """Height of the roof."""
-    return {"flat": 1, "gable": (depth + 1) // 2, "hip": min(3, (min(width, depth) + 1) // 2)}[roof]
 
 
 def _roof(cells: Cells, roof: str, edge: int) -> None:
@@ -190,8 +187,8 @@ def plan(task: Task, source: object = "tasks") -> BuildTarget:
     except _UnfitError as fault:
         raise TaskError(f"{location}: the house cannot be built: {fault}") from fault
     palette = palette_of(blocks.values())
-    known = codes(palette)
-    table = [[[known[blocks[letter]] for letter in text] for text in r] for r in rows]
+    known = {letter: codes(palette)[block] for letter, block in blocks.items()}
+    table = [[[known[letter] for letter in text] for text in r] for r in rows]
     target = np.array(table, dtype=np.int16).transpose(2, 0, 1).copy()
     if not (target != AIR).any():
         raise TaskError(f"{location}: the house cannot be built: it is nothing but air")

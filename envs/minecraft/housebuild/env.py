@@ -124,7 +124,7 @@ publication takes all that Python's `int` takes).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -132,13 +132,56 @@ from palaver.core import ConfigError
 from palaver.envs.base.arguments import choice, truth, whole_number
 from palaver.envs.base.tasks import Task
 from palaver.envs.minecraft import feedback as wording
+from palaver.envs.minecraft.blueprint import layers
 from palaver.envs.minecraft.commands import ParsedCommands, Terms
-from palaver.envs.minecraft.env import MAX_LENGTH, BuildingEnv, Built
-from palaver.envs.minecraft.housebuild import data, prompts, rules
+from palaver.envs.minecraft.env import MAX_LENGTH, BuildingEnv, BuildTarget, Built
+from palaver.envs.minecraft.housebuild import data, rules
 from palaver.envs.minecraft.housebuild.data import Difficulty
-from palaver.envs.minecraft.housebuild.rules import REWARD_NAMES, RewardName, components
-from palaver.envs.minecraft.world import box_of, codes, name
+from palaver.envs.minecraft.housebuild.rules import RewardName, components
+from palaver.envs.minecraft.world import AIR_NAME, box_of, codes, name
 from palaver.text import one_line
+
+
+def opening(
+    plan: BuildTarget,
+    index: int,
+    shares: Sequence[int],
+    turns: int,
+    persistent: bool,
+    limits: Mapping[int, int],
+    spiders: rules.Spiders,
+) -> str:
+    """The first observation of the agent with this number, counted from 0.
+
+    A change of these words bumps the version.
+    """
+    low, high = (" ".join(map(str, corner)) for corner in box_of(plan.target.shape, plan.origin))
+    n = len(shares)
+    role = f"You are builder {index + 1} of {n} who build one house at once, unseen by each other."
+    lines = [
+        f"{role if n > 1 else 'You build a house.'} Answer with commands alone, one a line:",
+        "/fill x1 y1 z1 x2 y2 z2 block",
+        *(["/kill"] if spiders.attacks else []),
+        f"The world goes from {low} to {high}, y is up, and holds only air."
+        + (" Builder 1's commands are carried out first; later ones overwrite." if n > 1 else ""),
+        "The plan, in each layer x1 z1 x2 z2 block; all else is air:",
+        layers(plan.target, plan.palette, plan.origin),
+        f"You have {shares[index]} commands a turn.",
+    ]
+    if limits:
+        held = ", ".join(f"{max_blocks} {name(code, plan.palette)}" for code, max_blocks in limits.items())
+        span = "in all turns together" if persistent and turns > 1 else "a turn"
+        lines.append(f"You may fill, in cells {span}: {held}; {AIR_NAME} without limit.")
+    if spiders.attacks:
+        lines.append(
+            f"Spiders attack with {' + '.join(map(str, spiders.attacks))} against a health of {spiders.health}: "
+            f"unless somebody sends /kill, {spiders.penalty:g} is lost."
+        )
+    if turns > 1:
+        after = "the world stays as it is" if persistent else "the world is emptied"
+        lines.append(f"There are {turns} turns; after each {after}.")
+    return "\n".join(lines)
+
 
 Feedback = Literal["score", "position", "perfect", "position_modification", "rect_modification", "resource_schedule"]
 MOST = 1_000_000  # of a keyword that counts
@@ -191,7 +234,7 @@ class HouseBuildEnv(BuildingEnv):
     ) -> None:
         self.feedback = choice("feedback", feedback, get_args(Feedback))
         self.limit = whole_number("limit", limit, 1, MOST)
-        choice("reward", reward, REWARD_NAMES)
+        choice("reward", reward, get_args(RewardName))
         self.reward_config = reward
         self.limited = truth("limited", limited)
         self.spider_count = whole_number("spiders", spiders, 0, 1000)
@@ -217,8 +260,7 @@ class HouseBuildEnv(BuildingEnv):
 
     def initial_observations(self, task: Task) -> dict[str, str]:
         """New material and new spiders, and the plan for all."""
-        plan = self.plans[task.id]
-        limits = rules.resource_limits(plan, len(self.shares)) if self.limited else {}
+        limits = rules.resource_limits(self.plans[task.id], len(self.shares)) if self.limited else {}
         self._limits = [dict(limits) for _ in self.shares]
         self._spiders = rules.spiders(task.id, self.spider_count, self.attack, self.health)
         self._killed = False
@@ -226,8 +268,8 @@ class HouseBuildEnv(BuildingEnv):
 
     def prompt(self, index: int) -> str:
         """Agent, plan, limits and spiders."""
-        brief = prompts.Brief(index, self.shares, self.num_turns, self.persistent, self._limits[index], self._spiders)
-        return prompts.opening(self.plans[self.task.id], brief)
+        plan, limits = self.plans[self.task.id], self._limits[index]
+        return opening(plan, index, self.shares, self.num_turns, self.persistent, limits, self._spiders)
 
     def terms(self, index: int) -> Terms:
         """Fills with the blocks of the plan, as far as the limits go, and `/kill`."""
@@ -236,8 +278,7 @@ class HouseBuildEnv(BuildingEnv):
 
     def settle(self, readings: Sequence[ParsedCommands]) -> None:
         """Update the state of the spiders and, in a world that stays, the material left."""
-        killed = any(parsed.kills for parsed in readings)
-        self._killed = killed or (self._killed and self.persistent)
+        self._killed = any(parsed.kills for parsed in readings) or (self._killed and self.persistent)
         if self.persistent:
             for limits, reading in zip(self._limits, readings, strict=True):
                 for code, used in reading.used.items():
@@ -287,11 +328,10 @@ class HouseBuildEnv(BuildingEnv):
         wrong = [cuboid for cuboid in rules.wrong_rectangles(plan, self.built, 0, height - 1) if cuboid.code]
         chosen = rules.schedule(wrong, left)
         held = ", ".join(f"{cells} {name(code, self.palette)}" for code, cells in left.items())
-        heading = "Wrong rectangles that this would reach for"
         return [
             accepted_lines,
             f"What was left of your limits: {held}.",
-            wording.rectangles(chosen, self.palette, heading, self.limit),
+            wording.rectangles(chosen, self.palette, "Wrong rectangles that this would reach for", self.limit),
         ]
 
 

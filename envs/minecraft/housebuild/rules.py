@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from palaver.envs.minecraft.env import BuildTarget
 from palaver.envs.minecraft.world import Difference
 
 RewardName = Literal["published", "iou"]
-REWARD_NAMES: tuple[str, ...] = get_args(RewardName)
 
 
 def resource_limits(plan: BuildTarget, agents: int) -> dict[int, int]:
@@ -48,14 +47,9 @@ class Spiders:
     health: int
 
     @property
-    def damage(self) -> int:
-        """All attacks together."""
-        return sum(self.attacks)
-
-    @property
     def penalty(self) -> float:
-        """Penalty if no builder sends `/kill`: 0.1 * min(1, damage / health)."""
-        return 0.1 * min(1.0, self.damage / self.health) if self.attacks else 0.0
+        """Penalty if no builder sends `/kill`: 0.1 * min(1, sum of the attacks / health)."""
+        return 0.1 * min(1.0, sum(self.attacks) / self.health)
 
 
 def spiders(task_id: str, count: int, attack: tuple[int, int], health: int) -> Spiders:
@@ -118,8 +112,7 @@ def _affordable_part(rectangle: Cuboid, max_blocks: int) -> Cuboid | None:
     Both are of one layer.
     """
     x, y, z, east, _, north, code = rectangle
-    deep = north - z + 1
-    fitting = [(wide, min(deep, max_blocks // wide)) for wide in range(1, east - x + 2)]
+    fitting = [(wide, min(north - z + 1, max_blocks // wide)) for wide in range(1, east - x + 2)]
     wide, long = max(fitting, key=lambda side: side[0] * side[1])
     return Cuboid(x, y, z, x + wide - 1, y, z + long - 1, code) if long else None
 

@@ -166,8 +166,7 @@ def load(source: str | Path) -> tuple[tuple[Task, ...], ParsedTasks[BuildTarget]
 
 def _plan(task: Task, source: str | Path) -> BuildTarget:
     location = one_line(f"{source}, task {task.id!r}")
-    rows = task["lines"].splitlines()
-    palette = palette_of(row.split()[-1] for row in rows if row.strip())
+    palette = palette_of(row.split()[-1] for row in task["lines"].splitlines() if row.strip())
     names = {name: code for name, code in codes(palette).items() if name != AIR_NAME}
     reading = read(task["lines"], Terms("fill", box_of(SIZE), names, MOST_LINES))
     for line, reason in reading.rejected(1):

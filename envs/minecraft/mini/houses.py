@@ -94,7 +94,7 @@ def reference(conversation: Conversation, _seed: int) -> str:
 def strangers(conversation: Conversation, seed: int) -> str:
     """Any few lines of the plan, without regard to the agent's number."""
     prompt = first_prompt(conversation)
-    return take(plan_of(first_prompt(conversation)), random.Random(stable_seed("build-mini strangers", seed, prompt)))
+    return take(plan_of(prompt), random.Random(stable_seed("build-mini strangers", seed, prompt)))
 
 
 def twins(conversation: Conversation, _seed: int) -> str:

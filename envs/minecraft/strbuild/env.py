@@ -239,14 +239,12 @@ class StrBuildEnv(BuildingEnv):
 
     def prompt(self, index: int) -> str:
         """Agent, word, cells and blocks."""
-        word = self.task["string"].strip().upper()
-        agent_palette = self.palettes[index]
-        return opening(word, self.target, index, self.shares, agent_palette, self.num_turns, self.persistent)
+        word, blocks = self.task["string"].strip().upper(), self.palettes[index]
+        return opening(word, self.target, index, self.shares, blocks, self.num_turns, self.persistent)
 
     def terms(self, index: int) -> Terms:
         """Single blocks of the agent's own."""
-        known = codes(self.palette)
-        allowed = {block: known[block] for block in (*self.palettes[index], AIR_NAME)}
+        allowed = {block: codes(self.palette)[block] for block in (*self.palettes[index], AIR_NAME)}
         return Terms("setblock", box_of(self.target.shape), allowed, self.shares[index])
 
     def rewards(self, built: Built) -> dict[str, float]:
@@ -292,14 +290,9 @@ def _palettes(given: object, agents: int) -> tuple[Palette, ...]:
         )
     palettes = []
     for agent_palette in given:
-        fits = (
-            isinstance(agent_palette, Sequence)
-            and not isinstance(agent_palette, str)
-            and all(isinstance(b, str) for b in agent_palette)
-        )
-        blocks = (
-            tuple(dict.fromkeys(b.removeprefix("minecraft:") for b in agent_palette if b != AIR_NAME)) if fits else ()
-        )
+        listed = isinstance(agent_palette, Sequence) and not isinstance(agent_palette, str)
+        named = agent_palette if listed and all(isinstance(b, str) for b in agent_palette) else ()
+        blocks = tuple(dict.fromkeys(b.removeprefix("minecraft:") for b in named if b != AIR_NAME))
         if not blocks or not all(len(b.split()) == 1 and "," not in b and ";" not in b for b in blocks):
             raise ConfigError(
                 f"palettes: a builder needs a list of one block or more, got {one_line(repr(agent_palette), 60)}"

@@ -45,9 +45,7 @@ def texture(block: str) -> str:
     ('wood', 'stone', 'glass')
     """
     low = block.lower()
-    if low in _STONE:
-        return "stone"
-    return next((family for family, ends in _FAMILIES if low.endswith(ends)), low)
+    return "stone" if low in _STONE else next((family for family, ends in _FAMILIES if low.endswith(ends)), low)
 
 
 def measure(built: Cells, palette: Palette, difference: Difference, palettes: Sequence[Palette]) -> Measures:

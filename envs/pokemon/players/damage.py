@@ -42,12 +42,7 @@ def stat(dex: Dex, mon: Mon, name: str, player: Seat | None = None) -> float:
     """
     n = STATS.index(name)
     exact_stats = mon.get("stats")
-    if isinstance(exact_stats, list):
-        value = float(exact_stats[n])
-    else:
-        species = dex.species.get(mon["species"])
-        base = species["stats"][n + 1] if species else 80
-        value = (2 * base + (93 if dex.gen < 3 else 52)) * mon["level"] // 100 + 5
+    value = float(exact_stats[n]) if isinstance(exact_stats, list) else _estimated(dex, mon, n + 1) + 5
     if player is not None:
         value *= stage(player["boosts"].get(name, 0))
     if name == "spe" and mon["status"] == "par":
@@ -61,9 +56,17 @@ def hit_points(dex: Dex, mon: Mon) -> float:
     """The most it can have; estimated for the opponent's."""
     if "stats" in mon:
         return float(mon["max"])
+    return _estimated(dex, mon, 0) + mon["level"] + 10
+
+
+def _base(dex: Dex, mon: Mon, n: int) -> int:
     species = dex.species.get(mon["species"])
-    base = species["stats"][0] if species else 80
-    return (2 * base + (93 if dex.gen < 3 else 52)) * mon["level"] // 100 + mon["level"] + 10
+    return species["stats"][n] if species else 80
+
+
+def _estimated(dex: Dex, mon: Mon, n: int) -> int:
+    """A stat by level and base stat, before what is added for its kind."""
+    return (2 * _base(dex, mon, n) + (93 if dex.gen < 3 else 52)) * mon["level"] // 100
 
 
 def left(mon: Mon) -> float:
@@ -114,9 +117,9 @@ def damage(
     fixed = _fixed(move, id, user, target)
     if fixed is not None:
         return fixed if id in _HALVES or move.get("ohko") else fixed / max_hp
-    power = _power(move, id)
+    power = _POWERS.get("hiddenpower" if id.startswith("hiddenpower") else id, move["power"] or UNKNOWN_POWER)
     points = ((2 * user["level"] / 5 + 2) * power * _ratio(dex, move, user, target, mine, theirs)) / 50 + 2
-    points *= effect * ROLL * _hits(move) * _extra(dex, move, kind, user, weather)
+    points *= effect * ROLL * hits(move) * _extra(dex, move, kind, user, weather)
     return points * _screens(dex, move, theirs) * _critical(dex, move, user) / max_hp
 
 
@@ -160,11 +163,6 @@ def _fixed(move: Move, id: str, user: Mon, target: Mon) -> float | None:
     return 0.0 if id in ("counter", "mirrorcoat", "metalburst", "bide", "endeavor") else None
 
 
-def _power(move: Move, id: str) -> float:
-    name = "hiddenpower" if id.startswith("hiddenpower") else id
-    return _POWERS.get(name, move["power"] or UNKNOWN_POWER)
-
-
 def _ratio(dex: Dex, move: Move, user: Mon, target: Mon, mine: Seat | None, theirs: Seat | None) -> float:
     physical = move["category"] == "physical"
     attack = str(move.get("overrideOffensiveStat") or ("atk" if physical else "spa"))
@@ -177,7 +175,8 @@ def _ratio(dex: Dex, move: Move, user: Mon, target: Mon, mine: Seat | None, thei
     return stat(dex, user, attack, mine) / max(1.0, resisting)
 
 
-def _hits(move: Move) -> float:
+def hits(move: Move) -> float:
+    """Mean number of hits of a move."""
     many = move.get("multihit")
     if isinstance(many, int):
         return float(many)
@@ -218,5 +217,4 @@ def _critical(dex: Dex, move: Move, user: Mon) -> float:
     high = move.get("critRatio", 1) != 1
     if dex.gen > 1:
         return 1.125 if high else 1.04
-    species = dex.species.get(user["species"])
-    return 1 + 0.95 * min(255 / 256, (species["stats"][5] if species else 80) / 512 * (8 if high else 1))
+    return 1 + 0.95 * min(255 / 256, _base(dex, user, 5) / 512 * (8 if high else 1))

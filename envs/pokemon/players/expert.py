@@ -80,9 +80,7 @@ def veteran_1(view: SideView, dex: Dex, draw: random.Random) -> str:
         return comes_in(view, dex, draw)
     chosen = best(list(worth), worth.__getitem__, draw)
     tera = f"{chosen} tera"
-    if any(label == tera for label, _ in view["legal"]) and _tera_gain(dex, chosen, me, foe, view) >= 0.25:
-        return tera
-    return chosen
+    return tera if tera in dict(view["legal"]) and _tera_gain(dex, chosen, me, foe, view) >= 0.25 else chosen
 
 
 def veteran_worth(view: SideView, dex: Dex) -> dict[str, float]:
@@ -108,11 +106,9 @@ def hit(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideView) -> 
     """
     id = label.split(" ")[1]
     move = dex.moves.get(known(dex, id))
-    if move is None:
-        return 0.0
-    if id == "dreameater" and foe["status"] != "slp":
-        return 0.0
-    if id in ("fakeout", "firstimpression") and view["me"]["entered"] < _turn(view) - 1:
+    awake = id == "dreameater" and foe["status"] != "slp"
+    late = id in ("fakeout", "firstimpression") and view["me"]["entered"] < _turn(view) - 1
+    if move is None or awake or late:
         return 0.0
     raw = damage(dex, id, me, foe, view["me"], view["foe"], view["weather"][0] if view["weather"] else "")
     taken = min(raw, left(foe))
@@ -164,10 +160,11 @@ def comes_in(view: SideView, dex: Dex, draw: random.Random) -> str:
         return random_1(view, dex, draw)
     if foe is None:
         if view["foe"]["team"]:
-            return best(able, lambda label: _lead_worth(dex, own_pokemon(view, label), view), draw)
+            foes = view["foe"]["team"]
+            return best(able, lambda label: sum(duel(dex, own_pokemon(view, label), one, view) for one in foes), draw)
         return draw.choice(able)
-    full = view["request"] == "revive"
-    return best(able, lambda label: duel(dex, own_pokemon(view, label), foe, view, 0.5 if full else None), draw)
+    health = 0.5 if view["request"] == "revive" else None
+    return best(able, lambda label: duel(dex, own_pokemon(view, label), foe, view, health), draw)
 
 
 def heals(move: Move) -> float:
@@ -195,10 +192,8 @@ def status_worth(dex: Dex, move: Move, foe: OpposingPokemon, view: SideView) -> 
         return 0.0
     if (move["type"] in ("electric", "ground")) and not multiplier(dex, move["type"], foe, view["foe"]):
         return 0.0
-    if dex.gen > 5 and "powder" in move["flags"] and "grass" in kinds:
-        return 0.0
-    sleeping = any(mon["status"] == "slp" and mon["hp"] for mon in view["foe"]["team"])
-    if status == "slp" and sleeping:  # the sleep clause of most formats
+    sleeping = any(mon["status"] == "slp" and mon["hp"] for mon in view["foe"]["team"])  # most formats' sleep clause
+    if (status == "slp" and sleeping) or (dex.gen > 5 and "powder" in move["flags"] and "grass" in kinds):
         return 0.0
     slow = status == "par" and stat(dex, foe, "spe") < 150
     return STATUSES[status] * (0.6 if slow else 1.0) * (1.0 if move["accuracy"] is None else move["accuracy"] / 100)
@@ -211,10 +206,8 @@ def _move_worth(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideV
         return -1.0
     stays = duel(dex, me, foe, view)
     if move["category"] != "status":
-        extra = 0.0
-        for effect in move.get("secondaries", []):
-            chance = effect.get("chance", 100) / 100
-            extra += chance * STATUSES.get(str(effect.get("status", "")), 0.0) * (not foe["status"]) * 0.5
+        chances = ((str(e.get("status", "")), e.get("chance", 100) / 100) for e in move.get("secondaries", []))
+        extra: float = sum(chance * STATUSES.get(id, 0.0) * (not foe["status"]) * 0.5 for id, chance in chances)
         return stays + hit(dex, label, me, foe, view) + extra + (0.1 if move.get("selfSwitch") else 0.0)
     survives = danger < left(me)
     worth = stays + left(foe) * status_worth(dex, move, foe, view)
@@ -239,10 +232,6 @@ def _switch_worth(dex: Dex, mon: Own, foe: OpposingPokemon, view: SideView) -> f
         taken += 0.125 * dex.effectiveness("rock", types(dex, mon))
     health = left(mon) - taken
     return -1.0 if health <= 0 else duel(dex, mon, foe, view, health)
-
-
-def _lead_worth(dex: Dex, mon: Own, view: SideView) -> float:
-    return sum(duel(dex, mon, foe, view) for foe in view["foe"]["team"])
 
 
 def _tera_gain(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideView) -> float:

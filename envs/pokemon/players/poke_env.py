@@ -12,6 +12,7 @@ import json
 import logging
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import util
 from typing import Any, cast
 
@@ -84,10 +85,6 @@ class _Fed:
         return next((label for label, words in legal if words == choice), choice)
 
 
-def _begin(name: str) -> Callable[[TextEnv, str, int], Choose]:
-    return lambda env, agent, seed: player(name, env, agent, seed)
-
-
-random_player = _begin("RandomPlayer")
-max_base_power = _begin("MaxBasePowerPlayer")
-simple_heuristics = _begin("SimpleHeuristicsPlayer")
+random_player = partial(player, "RandomPlayer")
+max_base_power = partial(player, "MaxBasePowerPlayer")
+simple_heuristics = partial(player, "SimpleHeuristicsPlayer")

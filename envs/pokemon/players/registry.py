@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 from palaver.core import Conversation, PolicyError, did_you_mean, stable_seed
@@ -55,17 +56,13 @@ def player(name: str, env: TextEnv, agent: str, seed: int) -> Choose:
     return lambda _observation, _info: rule(env.view(agent), env.dex, draw)
 
 
-def _begin(name: str) -> Callable[[TextEnv, str, int], Choose]:
-    return lambda env, agent, seed: player(name, env, agent, seed)
-
-
-random_1 = _begin("random@1")
-max_power_1 = _begin("max_power@1")
-typed_1 = _begin("typed@1")
-simple_1 = _begin("simple@1")
-damage_1 = _begin("damage@1")
-gym_leader_1 = _begin("gym_leader@1")
-veteran_1 = _begin("veteran@1")
+random_1 = partial(player, "random@1")
+max_power_1 = partial(player, "max_power@1")
+typed_1 = partial(player, "typed@1")
+simple_1 = partial(player, "simple@1")
+damage_1 = partial(player, "damage@1")
+gym_leader_1 = partial(player, "gym_leader@1")
+veteran_1 = partial(player, "veteran@1")
 
 
 def check(name: str) -> None:

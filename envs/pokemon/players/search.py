@@ -72,11 +72,8 @@ def _begin(
 def best_action(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> str:
     """The action with the best mean position after it."""
     other: Side = "p2" if side == "p1" else "p1"
-    actions, theirs = dict(battle.views[side]["legal"]), battle.views[other]
-    replies: Sequence[str | None] = [None]
-    if theirs["legal"]:
-        labels = dict(theirs["legal"])
-        replies = sorted({labels[rule(theirs, dex, draw)] for rule in REPLIES})
+    actions = dict(battle.views[side]["legal"])
+    replies = [reply for reply, _ in _replies(battle, dex, side, draw)]
     seeds = [stable_seed("oracle", draw.random(), n) for n in range(DICE)]
     tried = [(action, reply, seed) for action in actions for reply in replies for seed in seeds]
     copies = battle.pool.fork([(battle, seed) for _, _, seed in tried])
@@ -209,8 +206,7 @@ def _replies(world: Battle, dex: Dex, side: Side, draw: random.Random) -> list[t
     theirs = world.views["p2" if side == "p1" else "p1"]
     if not theirs["legal"]:
         return [(None, 1.0)]
-    labels = dict(theirs["legal"])
-    answers = [labels[rule(theirs, dex, draw)] for rule in REPLIES]
+    answers = [dict(theirs["legal"])[rule(theirs, dex, draw)] for rule in REPLIES]
     return [(answer, answers.count(answer) / len(answers)) for answer in sorted(set(answers))]
 
 
@@ -232,6 +228,6 @@ def foresee(world: Battle, side: Side, turns: int, tried: Sequence[tuple[str | N
     Raises:
         BattleLostError: the battle is lost.
     """
-    tries = [(dice("foresee", seed), one, two) for one, two, seed in tried]
+    tries = ((dice("foresee", seed), one, two) for one, two, seed in tried)
     values: list[float] = world.pool.request_battle(world, "foresee", side, turns, *tries)
     return values

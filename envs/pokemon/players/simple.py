@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from palaver.envs.pokemon.players.damage import accuracy, multiplier, stat
+from palaver.envs.pokemon.players.damage import accuracy, hits, multiplier, stat
 from palaver.envs.pokemon.showdown.dex import STATS, Dex, active, known, move_type, opponent, types
 from palaver.envs.pokemon.showdown.view import OpposingPokemon, Own, SideView
 
@@ -25,9 +25,7 @@ def max_power_1(view: SideView, dex: Dex, draw: random.Random) -> str:
     are drawn.
     """
     moves = attacks(view)
-    if not moves:
-        return random_1(view, dex, draw)
-    return best(moves, lambda label: power(dex, label), draw)
+    return best(moves, lambda label: power(dex, label), draw) if moves else random_1(view, dex, draw)
 
 
 def typed_1(view: SideView, dex: Dex, draw: random.Random) -> str:
@@ -57,11 +55,9 @@ def simple_1(view: SideView, dex: Dex, draw: random.Random) -> str:
     me, foe, moves = active(view["me"]), opponent(view), attacks(view)
     if not moves or me is None or foe is None:
         return best_switch(view, dex, draw)
-    able = switches(view)
-    if able and _should_retreat(view, dex, me, foe):
+    if switches(view) and _should_retreat(view, dex, me, foe):
         return best_switch(view, dex, draw)
-    special = _position(view, dex, me, foe, moves)
-    if special:
+    if special := _position(view, dex, me, foe, moves):
         return special
 
     def worth(label: str) -> float:
@@ -70,14 +66,11 @@ def simple_1(view: SideView, dex: Dex, draw: random.Random) -> str:
             return 0.0
         pair = ("atk", "def") if move["category"] == "physical" else ("spa", "spd")
         ratio = stat(dex, me, pair[0], view["me"]) / stat(dex, foe, pair[1], view["foe"])
-        many = move.get("multihit")
-        return typed_power(dex, label, me, foe, view) * ratio * (many if isinstance(many, int) else 3 if many else 1)
+        return typed_power(dex, label, me, foe, view) * ratio * hits(move)
 
     chosen = best(moves, worth, draw)
     tera = f"{chosen} tera"
-    if any(label == tera for label, _ in view["legal"]) and _tera_pays(dex, chosen, me, foe, view):
-        return tera
-    return chosen
+    return tera if tera in dict(view["legal"]) and _tera_pays(dex, chosen, me, foe, view) else chosen
 
 
 # --- what they share ---------------------------------------------------------------------------------
@@ -135,8 +128,7 @@ def matchup(dex: Dex, mon: Own, foe: OpposingPokemon, view: SideView) -> float:
 
 def own_pokemon(view: SideView, label: str) -> Own:
     """The own Pokémon that an action names."""
-    name = label.split(" ")[1]
-    return next(mon for mon in view["me"]["team"] if mon["name"] == name)
+    return next(mon for mon in view["me"]["team"] if mon["name"] == label.split(" ")[1])
 
 
 def best_switch(view: SideView, dex: Dex, draw: random.Random) -> str:

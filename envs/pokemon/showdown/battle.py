@@ -75,11 +75,6 @@ class Battle:
         self._open = True
         worker.battles += 1
 
-    def move(self, worker: BattleWorker) -> None:
-        """Host it in another process, before anything was played."""
-        self.worker = worker
-        worker.battles += 1
-
     def take(self, answer: Mapping[str, Any]) -> None:
         """Update the battle by an answer of the simulator."""
         self.turn = answer["turn"]

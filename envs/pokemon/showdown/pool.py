@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from palaver.core import ConfigError, usable_cores
-from palaver.envs.pokemon.showdown import install, node
+from palaver.envs.pokemon.showdown import install
 from palaver.envs.pokemon.showdown.battle import Battle, Setup, dice
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
 from palaver.envs.pokemon.showdown.view import SIDES, Side
@@ -37,7 +37,7 @@ class BattlePool(Closing):
         self._max_workers = usable_cores() if workers is None else workers
         if self._max_workers < 1:
             raise ConfigError(f"a pool needs at least 1 worker, got {workers}")
-        self._node, self._package = node.find().path, install.package()
+        self._node, self._package = install.find_node().path, install.package()
         self._patience, self._plain = patience, plain
         self._workers: list[BattleWorker] = []
         self._placing = threading.Lock()
@@ -61,11 +61,10 @@ class BattlePool(Closing):
         answers = self._request([(b.worker, ["start", b.id, texts, *b.setup.arguments()]) for b in battles])
         for battle, answer in zip(battles, answers, strict=True):
             if isinstance(answer, BattleLostError):  # nothing was played yet
-                battle.move(self._pick_worker())
-                again = self._request([(battle.worker, ["start", battle.id, texts, *battle.setup.arguments()])])
-                battle.take(_checked(again[0]))
-            else:
-                battle.take(_checked(answer))
+                battle.worker = self._pick_worker()
+                battle.worker.battles += 1
+                [answer] = self._request([(battle.worker, ["start", battle.id, texts, *battle.setup.arguments()])])
+            battle.take(_checked(answer))
         return battles
 
     def choose(self, moves: Sequence[tuple[Battle, Mapping[Side, str]]]) -> None:
@@ -127,8 +126,8 @@ class BattlePool(Closing):
     def load(self, saved: str, setup: Setup, seed: int | str | None = None) -> Battle:
         """A battle that `Battle.save` wrote, with other dice where a seed is given."""
         battle = Battle(self, self._pick_worker(), next(self._numbers), setup)
-        given = ["load", battle.id, saved, None if seed is None else dice(seed)]
-        battle.take(_checked(self._request([(battle.worker, given)])[0]))
+        [answer] = self._request([(battle.worker, ["load", battle.id, saved, None if seed is None else dice(seed)])])
+        battle.take(_checked(answer))
         return battle
 
     def request_battle(self, battle: Battle, name: str, *arguments: Any) -> Any:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import ConfigError
-from palaver.envs.pokemon.showdown import install, node
+from palaver.envs.pokemon.showdown import install
 from palaver.envs.pokemon.showdown.errors import ShowdownError
 from palaver.text import one_line
 from palaver.utils.workers import Closing, wait_or_kill
@@ -82,7 +82,7 @@ class Server(Closing):
     def __init__(self, port: int = 0, simulators: int = 1) -> None:
         if not 0 <= port <= 65535 or simulators < 1:
             raise ConfigError(f"a server needs a port from 0 to 65535 and a simulator, got {port} and {simulators}")
-        program, package = node.find().path, install.package()
+        program, package = install.find_node().path, install.package()
         self.port = _free(port)
         self._folder = tempfile.TemporaryDirectory(prefix="palaver-showdown-")
         root = Path(self._folder.name)

@@ -165,11 +165,11 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _showdown() -> Iterator[Finding]:
-    from palaver.envs.pokemon.showdown import install, node
+    from palaver.envs.pokemon.showdown import install
     from palaver.envs.pokemon.showdown.errors import ShowdownError
 
     try:
-        runtime = node.find()
+        runtime = install.find_node()
         yield Finding("Node.js", f"{runtime.version}, {runtime.path}")
     except ShowdownError as error:
         yield Finding("Node.js", "not found", "note", str(error))

@@ -9,7 +9,7 @@ import pytest
 
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.envs.maths import answers
-from palaver.envs.maths.numbers import canonical, numbers, plain
+from palaver.envs.maths.numbers import numbers, plain
 
 MESSY = [
     ("#### 72", "72"),
@@ -145,7 +145,7 @@ def test_numbers_stand_where_they_are_told():
     found = list(numbers(text))
     assert [each.value for each in found] == [Fraction(1, 2), -3, Fraction("1000.25")]
     assert [text[each.start : each.end].strip() for each in found] == ["1/2", "-3", "$1,000.25"]
-    assert canonical(Fraction("72.50")) == "145/2"
+    assert answers.ParsedAnswer(Fraction("72.50")).key == "145/2"
 
 
 LONG = [

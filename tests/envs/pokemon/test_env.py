@@ -369,9 +369,9 @@ def test_a_lost_process_is_no_result():
     [
         ({"observation": "texts"}, "Did you mean 'text'"),
         ({"reward": "sparse"}, "reward='sparse' is not offered"),
-        ({"turn_limit": 0}, "turn_limit must be a whole number from 1 to 1000, got 0"),
+        ({"turn_limit": 0}, "turn_limit must be a whole number from 1 to 1,000, got 0"),
         ({"penalty": -1}, "penalty must be a number of 0 or more"),
-        ({"forfeit": 1.5}, "forfeit must be a whole number from 0 to 1000"),
+        ({"forfeit": 1.5}, "forfeit must be a whole number from 0 to 1,000"),
         ({"format": 9}, "format must be a format's id"),
     ],
 )

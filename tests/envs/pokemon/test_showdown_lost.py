@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from palaver.core import PalaverError
-from palaver.envs.pokemon.showdown import BattleLostError, BattlePool, Setup, ShowdownError, install, node
+from palaver.envs.pokemon.showdown import BattleLostError, BattlePool, Setup, ShowdownError, install
 from palaver.envs.pokemon.showdown.worker import BattleWorker
 from tests.envs.pokemon.battles import play
 
@@ -21,9 +21,9 @@ RANDOM = "gen1randombattle"
 
 @pytest.fixture
 def fresh_node():
-    node.find.cache_clear()
+    install.find_node.cache_clear()
     yield
-    node.find.cache_clear()
+    install.find_node.cache_clear()
 
 
 def test_a_killed_process_loses_its_battles_and_is_replaced(pool):
@@ -106,11 +106,11 @@ def test_the_process_ends_with_us(pool):
 
 
 def test_no_node(monkeypatch, fresh_node, tmp_path):
-    monkeypatch.setattr(node.shutil, "which", lambda _: None)
-    monkeypatch.setattr(node.util, "find_spec", lambda _: None)
-    monkeypatch.delenv(node.VARIABLE, raising=False)
+    monkeypatch.setattr(install.shutil, "which", lambda _: None)
+    monkeypatch.setattr(install.util, "find_spec", lambda _: None)
+    monkeypatch.delenv(install.VARIABLE, raising=False)
     with pytest.raises(ShowdownError, match=r"pip install 'palaver\[node\]'.*palaver pokemon install$") as raised:
-        node.find()
+        install.find_node()
     assert isinstance(raised.value, PalaverError)
     assert "\n" not in str(raised.value)
     monkeypatch.setenv("PALAVER_CACHE", str(tmp_path))
@@ -123,18 +123,18 @@ def test_an_old_node(monkeypatch, fresh_node, tmp_path):
     old = tmp_path / "node"
     old.write_text("#!/bin/sh\necho v18.19.1\n")
     old.chmod(0o755)
-    monkeypatch.setenv(node.VARIABLE, str(old))
+    monkeypatch.setenv(install.VARIABLE, str(old))
     with pytest.raises(ShowdownError, match=r"Node.js 20 or newer.*is version 18.19.1"):
-        node.find()
+        install.find_node()
     old.write_text("#!/bin/sh\necho v22.1.0\n")
-    assert node.find().version == "22.1.0"
+    assert install.find_node().version == "22.1.0"
 
 
 def test_no_package(monkeypatch, fresh_node, tmp_path):
     new = tmp_path / "node"
     new.write_text("#!/bin/sh\necho v22.1.0\n")
     new.chmod(0o755)
-    monkeypatch.setenv(node.VARIABLE, str(new))
+    monkeypatch.setenv(install.VARIABLE, str(new))
     monkeypatch.setenv("PALAVER_CACHE", str(tmp_path))
     with pytest.raises(ShowdownError, match=r"is not installed in .*; run: palaver pokemon install$"):
         BattlePool()
@@ -150,7 +150,7 @@ def test_install(monkeypatch, tmp_path, works):
            if works else "echo 'npm error network: no such host' >&2; exit 1\n")
     )  # fmt: skip
     npm.chmod(0o755)
-    monkeypatch.setattr(node, "find", lambda: node.NodeInterpreter(tmp_path / "node", "22.1.0", (str(npm),)))
+    monkeypatch.setattr(install, "find_node", lambda: install.NodeInterpreter(tmp_path / "node", "22.1.0", (str(npm),)))
     monkeypatch.setenv("PALAVER_CACHE", str(tmp_path / "cache"))
     if not works:
         with pytest.raises(ShowdownError, match="npm could not install the simulator: npm error network"):

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from palaver.envs.code.sandbox.syntax import parse
+from palaver.envs.code.sandbox.suite import parse
 
 NESTED = f"x = {[[['orange', 'black'], ['red']] * 20] * 20}"
 
