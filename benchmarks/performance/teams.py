@@ -166,10 +166,7 @@ def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, 
     text = json.dumps(report, indent=2)
     if out is not None:
         out.write_text(text + "\n", encoding="utf-8")
-    if as_json:
-        print(text)
-    else:
-        show(report)
+    print(text) if as_json else show(report)
 
 
 def refuse_what_does_not_fit(plan: TeamBenchmark, free: int) -> None:

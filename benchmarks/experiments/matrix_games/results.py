@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from palaver.benchmarks.experiments.matrix_games.plan import Column, MatrixGameRun, MatrixGamesPlan
-from palaver.benchmarks.experiments.runner import finished, results_of
+from palaver.benchmarks.experiments.runner import results_of
 from palaver.benchmarks.reports.run_folder import number
 from palaver.trainers.run.files import LAUNCH, METRICS, ended
 from palaver.trainers.run.logging import read_metrics
@@ -224,12 +224,3 @@ def read(cell: MatrixGameRun, folder: Path) -> MatrixGameResult:
         None
     ]
     return MatrixGameResult(cell.algorithm, cell.game, cell.seed, "done", means[0], means[-1], wall, cpu)
-
-
-def settled(cell: MatrixGameRun, folder: Path) -> bool:
-    """Return whether this cell is finished.
-
-    Raises:
-        ConfigError: it is, with another config.
-    """
-    return read(cell, folder).status == "done" and finished(cell, folder)

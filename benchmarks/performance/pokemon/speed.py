@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
@@ -160,10 +160,7 @@ def run(plan: PokemonBenchmarkConfig, *, as_json: bool, log: Callable[[str], Non
     if plan.peers and not util.find_spec("poke_env"):
         log(MISSING)
     report = measure(plan, log)
-    if as_json:
-        print(json.dumps(report, indent=2))
-    else:
-        _show(report)
+    print(json.dumps(report, indent=2)) if as_json else _show(report)
 
 
 def measure(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) -> dict[str, Any]:
@@ -193,10 +190,10 @@ def _format(plan: PokemonBenchmarkConfig, format: str, log: Callable[[str], None
 
 def _contenders(plan: PokemonBenchmarkConfig, format: str, stack: ExitStack) -> list[_Contender]:
     def started(*wanted: tuple[str, int, int], address: str = "") -> list[_Process]:
-        workers = []
-        for kind, battles, seed in wanted:
-            workers.append(_Process(kind, format, battles, seed, address))
-            stack.callback(workers[-1].close)
+        workers = [
+            stack.enter_context(closing(_Process(kind, format, battles, seed, address)))
+            for kind, battles, seed in wanted
+        ]
         for process in workers:
             process.answer(PATIENCE)
         return workers
@@ -216,11 +213,9 @@ def _contenders(plan: PokemonBenchmarkConfig, format: str, stack: ExitStack) -> 
 
 
 def _summary(measurements: Sequence[Mapping[str, float]], rounds: Sequence[Mapping[str, Mapping[str, float]]]) -> Any:
-    rates = [row["turns"] / row["seconds"] for row in measurements]
-    costs = [1000 * row["cpu_seconds"] / max(row["turns"], 1) for row in measurements]
-    ours = [row[OURS] for row in rounds]
-    our_rates = [row["turns"] / row["seconds"] for row in ours]
-    our_costs = [1000 * row["cpu_seconds"] / max(row["turns"], 1) for row in ours]
+    both = measurements, [row[OURS] for row in rounds]
+    rates, our_rates = ([row["turns"] / row["seconds"] for row in rows] for rows in both)
+    costs, our_costs = ([1000 * row["cpu_seconds"] / max(row["turns"], 1) for row in rows] for rows in both)
     return {
         "turns_per_second": statistics.median(rates),
         "cpu_ms_per_turn": statistics.median(costs),
@@ -272,10 +267,7 @@ def endure(plan: PokemonBenchmarkConfig, *, as_json: bool, out: Path | None, log
     text = json.dumps(report, indent=2)
     if out is not None:
         replace_text(out, f"{text}\n")
-    if as_json:
-        print(text)
-    else:
-        _show_endurance(report)
+    print(text) if as_json else _show_endurance(report)
 
 
 def measure_endurance(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) -> dict[str, Any]:
@@ -284,8 +276,6 @@ def measure_endurance(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) 
     On a shared machine turns per second are unreliable; CPU time per turn shows whether the work grew. Megabytes are
     resident at the end of a block.
     """
-    settings = {"format": plan.formats[0], "total": plan.endurance, "block": plan.block}
-    settings |= {"battles": plan.battles, "seed": plan.seed}
     player = PalaverContender(plan.formats[0], plan.battles, plan.seed)
     me, load = psutil.Process(), os.getloadavg()[0]
     rows: list[dict[str, float]] = []
@@ -308,7 +298,13 @@ def measure_endurance(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) 
         )
         log(f"{player.finished} of {plan.endurance} battles, {rows[-1]['turns_per_second']:.0f} turns/s")
     return {
-        "plan": settings,
+        "plan": {
+            "format": plan.formats[0],
+            "total": plan.endurance,
+            "block": plan.block,
+            "battles": plan.battles,
+            "seed": plan.seed,
+        },
         "rows": rows,
         "last_to_first": compared(rows),
         "cores": usable_cores(),

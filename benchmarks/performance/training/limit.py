@@ -7,6 +7,7 @@ Python are overhead that a better program could reduce. So a stage never reaches
 from __future__ import annotations
 
 import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -105,12 +106,7 @@ def machine(device: str, dtype: str) -> Machine:
 
 def _best(call: Callable[[], Any], device: str) -> float:
     call()
-    times = []
-    for _ in range(TRIES):
-        start = now(device)
-        call()
-        times.append(now(device)[0] - start[0])
-    return max(min(times), 1e-9)
+    return max(min(timeit.repeat(call, timer=lambda: now(device)[0], repeat=TRIES, number=1)), 1e-9)
 
 
 def now(device: str) -> tuple[float, float]:

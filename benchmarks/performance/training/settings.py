@@ -87,6 +87,7 @@ def setting(name: str) -> ModelShape:
 
 TIMEOUT_S = 3600
 WARMUP = 1  # steps that are not counted
+WORKER = "palaver.benchmarks.performance.training.worker"
 _DRIVER = Path(__file__).resolve().with_name("peer.py")
 
 
@@ -114,15 +115,7 @@ class MeasurementOrder:
         Raises:
             BenchmarkError: the process failed.
         """
-        command = [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            "palaver.benchmarks.performance.training.worker",
-            json.dumps(asdict(self)),
-        ]
-        return report_of(command, self.threads)
+        return report_of([sys.executable, "-W", "ignore", "-m", WORKER, json.dumps(asdict(self))], self.threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +140,18 @@ class Peer:
         command += ["--memory"] if order.memory else []
         if order.device != "cpu" or setting.hidden * 2 != setting.inner:
             command += ["--model", json.dumps(setting.model()), "--dtype", setting.dtype]
-        command += [self.script, *_flags(setting, order)]
+        numbers = {
+            "hidden": setting.hidden,
+            "layers": setting.layers,
+            "vocab": setting.vocab,
+            "max-new-tokens": setting.new_tokens,
+            "threads": order.threads,
+            "warmup": WARMUP,
+            "steps": order.steps + (0 if order.memory else WARMUP),
+        }
+        command += [self.script, *(word for name, value in numbers.items() for word in (f"--{name}", str(value)))]
         report = report_of(command, order.threads)
         return report if order.memory else _times(report, order)
-
-
-def _flags(setting: ModelShape, order: MeasurementOrder) -> list[str]:
-    numbers = {
-        "hidden": setting.hidden,
-        "layers": setting.layers,
-        "vocab": setting.vocab,
-        "max-new-tokens": setting.new_tokens,
-        "threads": order.threads,
-        "warmup": WARMUP,
-        "steps": order.steps + (0 if order.memory else WARMUP),
-    }
-    return [flag for name, value in numbers.items() for flag in (f"--{name}", str(value))]
 
 
 def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
@@ -209,8 +198,7 @@ def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
         raise TrainingBenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
     json_lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     try:
-        report: dict[str, Any] = json.loads(json_lines[-1]) if json_lines else {}
-        return report
+        return dict(json.loads(json_lines[-1])) if json_lines else {}
     except ValueError as error:
         raise TrainingBenchmarkError(
             f"{command[0]} printed a report that is not JSON: {json_lines[-1][:200]!r}"

@@ -33,7 +33,6 @@ from palaver.benchmarks.performance.training.settings import (
 from palaver.core import Message
 from palaver.trainers.algorithms.base import chosen as chosen_row
 from palaver.trainers.config.loading import parse
-from palaver.trainers.config.run import RunConfig
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.session import Clock, RunSession
@@ -95,7 +94,16 @@ def build(chosen: ModelShape, order: MeasurementOrder) -> PolicyGradientLoop:
 
     The model is random, and there is no run folder.
     """
-    config = _config(chosen, order)
+    config = parse(
+        {
+            "policy": {"dtype": chosen.dtype, "max_tokens": chosen.new_tokens, "temperature": 1.0},
+            "algorithm": {"name": "magrpo", "group_size": GROUP},
+            "optim": {"lr": 1e-3},
+            "train": {"steps": WARMUP + order.steps, "prompts_per_step": order.prompts},
+            "seed": SEED,
+            "device": order.device,
+        }
+    )
     env = toy.LengthRatio(order.prompts * (WARMUP + order.steps))
     world = Distributed(config.device, chosen.dtype, cores=order.threads)
     options = ModelOptions(chosen.dtype, world.device)
@@ -109,19 +117,6 @@ def build(chosen: ModelShape, order: MeasurementOrder) -> PolicyGradientLoop:
     session.clock.start()
     study = Updater(chosen_row(config.algorithm), config, learners, world)
     return PolicyGradientLoop(session, env, env, team, study)
-
-
-def _config(chosen: ModelShape, order: MeasurementOrder) -> RunConfig:
-    return parse(
-        {
-            "policy": {"dtype": chosen.dtype, "max_tokens": chosen.new_tokens, "temperature": 1.0},
-            "algorithm": {"name": "magrpo", "group_size": GROUP},
-            "optim": {"lr": 1e-3},
-            "train": {"steps": WARMUP + order.steps, "prompts_per_step": order.prompts},
-            "seed": SEED,
-            "device": order.device,
-        }
-    )
 
 
 def _memory(loop: PolicyGradientLoop, order: MeasurementOrder) -> int | None:
