@@ -86,16 +86,14 @@ def as_trained(
     config = read(policy.source).config if policy.kind == "run" else None
     if config is None or spec(config.env.id).id != wanted:
         return {}, Sampling(), {}
-    seats = _moved(Path(policy.source)) if config.team.agents and config.team.swap_every else {}
+    seats: dict[str, str] = {}  # each policy's initial agent -> its current one, at the newest valid checkpoint
+    if config.team.agents and config.team.swap_every:
+        from palaver.trainers.run import checkpoint
+
+        homes = checkpoint.agents_of(checkpoint.newest(Path(policy.source))[0])
+        seats = {home: agent for agent, home in homes.items()}
     agent_sampling = {seats.get(agent, agent): config.agent(agent).sampling() for agent in config.team.agents}
     return config.env.keywords(config.eval.tasks), config.policy.sampling(), agent_sampling
-
-
-def _moved(folder: Path) -> dict[str, str]:
-    """Map each policy's initial agent to its current one, at a run's newest valid checkpoint."""
-    from palaver.trainers.run import checkpoint
-
-    return {home: agent for agent, home in checkpoint.agents_of(checkpoint.newest(folder)[0]).items()}
 
 
 def measure(
@@ -212,23 +210,8 @@ def to_row(result: rows.EvaluationOutcome, episodes: list[Episode], label: str, 
     Raises:
         ConfigError: something cannot be written.
     """
-    shared = result.model_dump()
-    made_with = shared.pop("provenance")
-    name = rows.row_name(result.scenario or result.env, label)
-    row = rows.row_of_record(
-        shared
-        | {
-            "label": label,
-            "version": int(result.env.rpartition("-v")[2]),
-            "max_reward": rows.finite(result.max_reward),
-            "commit": made_with["commit"],
-            "made_with": made_with,
-            "date": rows.now(),
-            "episodes": rows.store(folder, name, episodes).model_dump(),
-        }
-    )
-    rows.save(row, folder)
-    return row
+    made_with = {"made_with": result.provenance, "max_reward": rows.finite(result.max_reward)}
+    return rows.write_row(result.model_dump(exclude={"provenance"}) | made_with, result.env, episodes, label, folder)
 
 
 def refuse_players_of_the_arena(names: Iterable[str], env_spec: Spec) -> None:

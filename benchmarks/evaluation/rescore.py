@@ -192,8 +192,7 @@ def new_row(
         raise ConfigError("these episodes have no row in their folder, which a new row needs")
     if old.focal is not None and old.focal.silent is not None:
         raise ConfigError("the row's score is what its agents added to silence; evaluate its scenario again instead")
-    summary, made_with = summarize(episodes), provenance()
-    name = rows.row_name(old.scenario or old.env, label)
+    summary = summarize(episodes)
     focus = None
     if old.focal is not None:
         size = len(episodes) // len(old.focal.seatings)
@@ -201,31 +200,22 @@ def new_row(
         focus = focal(parts, [FocalRound(seats) for seats in old.focal.seatings]).model_dump()
     env = text_env(source.env, keywords)
     max_return = old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
-    row = rows.row_of_record(
-        old.model_dump()
-        | {
-            "label": label,
-            "keywords": dict(keywords),
-            "version": int(source.env.rpartition("-v")[2]),
-            "commit": made_with["commit"],
-            "made_with": made_with,
-            "date": rows.now(),
-            "mean": summary.mean,
-            "low": summary.low,
-            "high": summary.high,
-            "n": summary.n,
-            "focal": focus,
-            "max_reward": max_return,
-            "components": dict(summary.components),
-            "metrics": dict(summary.metrics),
-            "by_task": dict(summary.by_task),
-            "passes": dict(summary.passes),
-            "unscored": summary.unscored,
-            "scoring": dict(took),
-            "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
-            "episodes": rows.store(folder, name, episodes).model_dump(),
-            "parent": f"{old.name} {old.episodes.sha256}",
-        }
-    )
-    rows.save(row, folder)
-    return row
+    values = old.model_dump() | {
+        "keywords": dict(keywords),
+        "made_with": provenance(),
+        "mean": summary.mean,
+        "low": summary.low,
+        "high": summary.high,
+        "n": summary.n,
+        "focal": focus,
+        "max_reward": max_return,
+        "components": dict(summary.components),
+        "metrics": dict(summary.metrics),
+        "by_task": dict(summary.by_task),
+        "passes": dict(summary.passes),
+        "unscored": summary.unscored,
+        "scoring": dict(took),
+        "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
+        "parent": f"{old.name} {old.episodes.sha256}",
+    }
+    return rows.write_row(values, source.env, episodes, label, folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from palaver.benchmarks.reports.run_folder import RunFolder, number, numbers
 from palaver.core import PalaverError
 from palaver.registry import Spec, make, spec
+from palaver.utils.run_folder import alive
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,10 @@ def status(run: RunFolder) -> Status:
     if recorded == "failed":
         return Status(f"failed after {where}", "bad")
     if recorded == "running":
-        alive = _alive(run.state.get("pid"))
-        return Status(f"running, {where}" if alive else f"killed after {where}", "open" if alive else "bad")
+        pid = run.state.get("pid")
+        if type(pid) is int and pid > 0 and alive(pid):
+            return Status(f"running, {where}", "open")
+        return Status(f"killed after {where}", "bad")
     return Status(f"stopped or running, {where}" if run.train else "no training step yet", "open")
 
 
@@ -127,19 +129,6 @@ def _not_finite(run: RunFolder) -> str:
         return f"the loss or gradient of step {int(number_of)} is not finite, its rows are in {files[-1].name}"
     broken = [key for key, value in last.items() if isinstance(value, float) and number(last, key) is None]
     return f"{broken[0]} is not finite" if broken else ""
-
-
-def _alive(pid: object) -> bool:
-    """Return whether a process of this machine has that id."""
-    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def most_possible(env: object, env_spec: Spec) -> float:
@@ -167,9 +156,7 @@ def _max_return(env: str, keywords: str) -> float | None:
     try:
         env_spec = spec(env)
         max_return = most_possible(make(env, **{env_spec.teamsets: "sample", **json.loads(keywords)}), env_spec)
-        return (
-            max_return if max_return is not None and math.isfinite(max_return) else None
-        )  # a reward model's scores are unbounded
+        return max_return if math.isfinite(max_return) else None  # a reward model's scores are unbounded
     except (PalaverError, TypeError, ValueError):
         return None
 

@@ -80,10 +80,6 @@ class Scenario(Section):
     max_reward: float | None = None
     score: Literal["added", "own"] = "added"
 
-    def sampling_parameters(self) -> Sampling:
-        """`sampling` as policies take it."""
-        return Sampling(**self.sampling.model_dump())
-
 
 def is_scenario(name: str) -> bool:
     """Return whether `name` is a shipped scenario or the path of a YAML file."""
@@ -121,7 +117,7 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationC
         n=scenario.n,
         samples=scenario.samples,
         seed=scenario.seed,
-        sampling=scenario.sampling_parameters(),
+        sampling=Sampling(**scenario.sampling.model_dump()),
         options=options,
         seatings=seatings,
         scenario=scenario.name,

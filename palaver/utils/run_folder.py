@@ -126,11 +126,12 @@ def _sweep(folder: Path) -> None:
         below[:] = [child for child in below if not Path(root, child, LOCK).exists()]
         for name in names:
             *_, pid = name.rpartition(".")
-            if name.startswith(WRITING) and pid.isdigit() and not _alive(int(pid)):
+            if name.startswith(WRITING) and pid.isdigit() and not alive(int(pid)):
                 Path(root, name).unlink(missing_ok=True)
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Return whether a process of this machine has that id, which is positive."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -332,7 +333,7 @@ def read_lines(
     texts = path.read_bytes().split(b"\n")
     cut = bool(texts[-1])
     for line_number, raw in enumerate(texts if cut else texts[:-1], start=1):
-        record, reason = _object(raw)
+        record, reason = object_of(raw)
         if record is not None:
             reason = check(record)
         elif cut and line_number == len(texts):
@@ -344,7 +345,7 @@ def read_lines(
     return lines, damaged
 
 
-def _object(raw: bytes) -> tuple[dict[str, Any] | None, str]:
+def object_of(raw: bytes) -> tuple[dict[str, Any] | None, str]:
     """A line as a JSON object, or what is wrong with it."""
     if not raw.strip():
         return None, "it is empty"

@@ -26,7 +26,7 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
     Raises:
         ConfigError: the folder cannot be written.
     """
-    drawings = _drawings(report)
+    drawings, tables = _drawings(report), report_tables(report)
     try:
         paths = [report.save(folder), folder / PAGE, folder / TABLES]
         for stem, drawing in drawings.items():
@@ -35,10 +35,17 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
         if report.standings is not None:
             paths.append(folder / "matrix.png")
             arena.draw(report.standings, paths[-1])
-        replace_text(folder / PAGE, _page(report, drawings))
+        values = {
+            "report": report,
+            "drawings": drawings,
+            "tables": tables,
+            "made_with": report.provenance,
+            "where": _where(report),
+        }
+        replace_text(folder / PAGE, pages.render(HERE, "curriculum.html.j2", values))
         stages = ", ".join(one_line(stage.name) for stage in report.spec.stages)
         heading = f"# {report.spec.format}, {report.spec.size}: {stages}\n\n"
-        replace_text(folder / TABLES, heading + "\n".join(table.markdown() for table in report_tables(report)))
+        replace_text(folder / TABLES, heading + "\n".join(table.markdown() for table in tables))
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return paths
@@ -58,17 +65,6 @@ def _drawings(report: CurriculumReport) -> dict[str, Drawing]:
         note = "Full lines: started from. Dotted lines: taught by. The higher, the stronger; grey: not promoted."
         drawings["family"] = Drawing("Family", note, (8, 4), partial(figures.draw_tree, report=report))
     return drawings
-
-
-def _page(report: CurriculumReport, drawings: dict[str, Drawing]) -> str:
-    values = {
-        "report": report,
-        "drawings": drawings,
-        "tables": report_tables(report),
-        "made_with": report.provenance,
-        "where": _where(report),
-    }
-    return pages.render(HERE, "curriculum.html.j2", values)
 
 
 def _where(report: CurriculumReport) -> str:
