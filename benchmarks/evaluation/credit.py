@@ -174,7 +174,7 @@ def rank_correlation(one: Sequence[float], second: Sequence[float]) -> float | N
 
 def variance_within(table: Batch) -> float:
     """Mean over groups of the population variance of their advantages."""
-    groups = [table.advantage[table.group == group] for group in sorted(set(table.group.tolist()))]
+    groups = (table.advantage[table.group == group] for group in sorted(set(table.group.tolist())))
     return float(torch.stack([values.var(unbiased=False) for values in groups]).mean())
 
 
@@ -198,8 +198,7 @@ def _contexts(table: Batch, effort: Effort) -> list[list[int]]:
         rows_by_context.setdefault((above, int(table.agent[row])), []).append(row)
     keys = list(rows_by_context)
     random = np.random.default_rng(stable_seed(effort.seed, "contexts"))
-    picked = sorted(random.permutation(len(keys))[: effort.contexts].tolist())
-    return [rows_by_context[keys[index]] for index in picked]
+    return [rows_by_context[keys[index]] for index in sorted(random.permutation(len(keys))[: effort.contexts].tolist())]
 
 
 def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort, index: int) -> list[Completion]:

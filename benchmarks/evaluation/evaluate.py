@@ -122,8 +122,7 @@ def measure(
     refuse_rivals(env, env_spec, setting.seatings)
 
     def make(names: str) -> dict[str, Policy]:
-        text = resolved(names, note)
-        return parse_team(text, env_spec, seats, setting.options, env.source, setting.force, note)
+        return parse_team(resolved(names, note), env_spec, seats, setting.options, env.source, setting.force, note)
 
     teams = seated(make(setting.team), setting.seatings, make)
     start = time.perf_counter()

@@ -162,14 +162,15 @@ def compare(before: Sequence[Episode], after: Sequence[Episode]) -> RescoreResul
         high=high,
         n=len(both),
         changed=sum(abs(new.team_return() - old.team_return()) > SAME for old, new in both),
-        reobserved=sum(_other_observations(old, new) for old, new in pairs),
+        reobserved=sum(
+            any(
+                dict(was.observations) != dict(now.observations) for was, now in zip(old.turns, new.turns, strict=False)
+            )
+            for old, new in pairs
+        ),
         ended=sum(len(new.turns) != len(old.turns) or new.stop != old.stop for old, new in both),
         unscored=len(pairs) - len(both),
     )
-
-
-def _other_observations(old: Episode, new: Episode) -> bool:
-    return any(dict(was.observations) != dict(now.observations) for was, now in zip(old.turns, new.turns, strict=False))
 
 
 def new_row(
@@ -200,7 +201,7 @@ def new_row(
         focus = focal(parts, [FocalRound(seats) for seats in old.focal.seatings]).model_dump()
     env = text_env(source.env, keywords)
     max_return = old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
-    values = old.model_dump() | {
+    changed = {
         "keywords": dict(keywords),
         "made_with": provenance(),
         "mean": summary.mean,
@@ -218,4 +219,4 @@ def new_row(
         "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
         "parent": f"{old.name} {old.episodes.sha256}",
     }
-    return rows.write_row(values, source.env, episodes, label, folder)
+    return rows.write_row(old.model_dump() | changed, source.env, episodes, label, folder)

@@ -116,8 +116,10 @@ class Tabular(nn.Module):
 
     def log_probs(self, context: Text, text: Text, temperature: float) -> list[Tensor]:
         """log pi of every token of a text."""
-        rows = [self.row[(*context, *text[:n])] for n in range(len(text))]
-        return [(self.logits[row] / temperature).log_softmax(0)[token] for row, token in zip(rows, text, strict=True)]
+        return [
+            (self.logits[self.row[(*context, *text[:n])]] / temperature).log_softmax(0)[token]
+            for n, token in enumerate(text)
+        ]
 
 
 def exact(

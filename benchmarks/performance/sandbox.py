@@ -191,8 +191,12 @@ def run(plan: SandboxBenchmark, as_json: bool) -> None:
     jobs = own_solutions(source)[0] if source else built_in()
     if not jobs:
         raise ConfigError(f"{source} holds no solution, in a field canonical_solution or code, that can be scored")
-    report = measure(jobs, programs, workers) | {"steps_per_second": in_steps(source, jobs, programs, workers)}
-    report |= {"source": source or "built-in", "provenance": provenance()}
+    report = {
+        **measure(jobs, programs, workers),
+        "steps_per_second": in_steps(source, jobs, programs, workers),
+        "source": source or "built-in",
+        "provenance": provenance(),
+    }
     print(json.dumps(report, indent=2)) if as_json else _show(report)
 
 

@@ -145,9 +145,9 @@ COLUMNS = ("setting", "B", "ms/prompt", "stages %", "limit %", "tokens/s", "MiB"
 MIB = 1 << 20
 
 
-def show(report: dict[str, Any], console: Console | None = None) -> None:
+def show(report: dict[str, Any]) -> None:
     """Print the measurements and their interpretation."""
-    console = console or Console(highlight=False)
+    console = Console(highlight=False)
     rows = [_row(result) for result in report["results"]]
     kind = "CPU time" if report["device"] == "cpu" else "wall time"
     threads = f"{report['threads']} thread{'s' if report['threads'] > 1 else ''}"

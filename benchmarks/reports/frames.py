@@ -65,7 +65,11 @@ class FrameRenderer:
             return None
         self.left -= len(frames)
         height, width, _ = frames[0][1].shape
-        return Frames([(turn + 1, address(picture)) for turn, picture in frames], width, height)
+        urls = [
+            (turn + 1, f"data:image/png;base64,{base64.b64encode(png(picture)).decode('ascii')}")
+            for turn, picture in frames
+        ]
+        return Frames(urls, width, height)
 
 
 def frame_renderer(run: RunFolder) -> FrameRenderer:
@@ -87,11 +91,6 @@ def drawable(id: str) -> bool:
     except ConfigError:  # an environment of the user's that is not registered here
         return False
     return "rgb_array" in getattr(creator, "metadata", {}).get("render_modes", ())
-
-
-def address(picture: NDArray[np.uint8]) -> str:
-    """Return an image (height, width, 3) as a `data:` URL of a small PNG."""
-    return f"data:image/png;base64,{base64.b64encode(png(picture)).decode('ascii')}"
 
 
 def png(picture: NDArray[np.uint8]) -> bytes:

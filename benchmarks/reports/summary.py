@@ -105,10 +105,8 @@ def status(run: RunFolder) -> Status:
         return Status(f"stopped after {where}: {faults}", "bad")
     if recorded == "done" or (recorded is None and planned is not None and step >= planned):
         return Status(f"finished, {step} steps", "good")
-    if recorded == "interrupted":
-        return Status(f"interrupted after {where}", "open")
-    if recorded == "failed":
-        return Status(f"failed after {where}", "bad")
+    if recorded in ("interrupted", "failed"):
+        return Status(f"{recorded} after {where}", "open" if recorded == "interrupted" else "bad")
     if recorded == "running":
         pid = run.state.get("pid")
         if type(pid) is int and pid > 0 and alive(pid):

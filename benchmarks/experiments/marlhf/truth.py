@@ -96,13 +96,12 @@ def truth(folder: Path) -> Truth:
         ]
     )
     summaries = {step: summarize([_paid_own(episode) for episode in episodes]) for step, episodes in played.items()}
-    points = []
-    for step, summary in summaries.items():
-        score = summarize(played[step]).mean
-        scaled = a + b * score
-        points.append(
-            TruthPoint(step, summary.mean, summary.low, summary.high, score, scaled, scaled - summary.mean, summary.n)
-        )
+    scores = {step: summarize(episodes).mean for step, episodes in played.items()}
+    scaled = {step: a + b * score for step, score in scores.items()}
+    points = [
+        TruthPoint(step, own.mean, own.low, own.high, scores[step], scaled[step], scaled[step] - own.mean, own.n)
+        for step, own in summaries.items()
+    ]
     first, last = summaries[min(summaries)], summaries[max(summaries)]
     change = {task: last.by_task[task] - first.by_task[task] for task in first.by_task if task in last.by_task}
     steps = [
@@ -159,8 +158,8 @@ def draw(result: Truth, title: str, path: Path) -> None:
             rewards.line([record.step for record in result.steps], means, SCORE, "score, training tasks", alpha=0.5)
         rewards.dots(steps, [point.scaled for point in points], SCORE, "score, held-out tasks", marker="o--", size=5)
         ends = [(point.low, point.high) for point in points]
-        name = "true reward, held-out tasks"
-        rewards.dots(steps, [point.true for point in points], TRUE, name, ends=ends, marker="o-", size=5)
+        true = [point.true for point in points]
+        rewards.dots(steps, true, TRUE, "true reward, held-out tasks", ends=ends, marker="o-", size=5)
         rewards.labels(y="reward")
         gap.rule(0, dashes="-")
         gap.dots(steps, [point.gap for point in points], GAP, marker="o-", size=5)

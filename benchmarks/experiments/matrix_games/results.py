@@ -108,10 +108,8 @@ class Lab:
 
     def score(self, algorithm: str, game: str) -> AlgorithmScore:
         """One cell of the table."""
-        runs = [result for result in self.results if (result.algorithm, result.game) == (algorithm, game)]
-        values = self.returns(algorithm, game)
-        errors = [result.error for result in runs if result.status == "failed"]
-        return score(values, self.columns[game], errors)
+        errors = [result.error for result in self.failed if (result.algorithm, result.game) == (algorithm, game)]
+        return score(self.returns(algorithm, game), self.columns[game], errors)
 
     def returns(self, algorithm: str, game: str) -> list[float]:
         """The returns of a cell's runs, seed by seed."""
@@ -121,8 +119,8 @@ class Lab:
             if (result.algorithm, result.game) == (algorithm, game) and result.after is not None
         ]
 
-    def save(self, folder: Path) -> Path:
-        """Write `lab.json` and return its path."""
+    def save(self, folder: Path) -> None:
+        """Write `lab.json`."""
         table = {name: {game: asdict(self.score(name, game)) for game in self.columns} for name in self.algorithms}
         values = {
             "minutes": self.minutes,
@@ -133,9 +131,7 @@ class Lab:
             "table": table,
             "runs": [asdict(result) for result in self.results],
         }
-        path = folder / RESULTS
-        replace_text(path, json.dumps(values, indent=1) + "\n")
-        return path
+        replace_text(folder / RESULTS, json.dumps(values, indent=1) + "\n")
 
 
 def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -> AlgorithmScore:
@@ -205,9 +201,8 @@ def collect(
 
 def _warm_starts(plan: MatrixGamesPlan, folder: Path) -> dict[str, str]:
     """Map the names of the runs' initial tiny models to their hashes."""
-    launches = [read_record(folder / cell.subfolder / LAUNCH) for cell in plan.cells]
-    starts = [start for launch in launches for start in launch.get("warm_starts", {}).values()]
-    return {start["model"]: start["hash"] for start in starts}
+    launches = (read_record(folder / cell.subfolder / LAUNCH) for cell in plan.cells)
+    return {start["model"]: start["hash"] for launch in launches for start in launch.get("warm_starts", {}).values()}
 
 
 def read(cell: MatrixGameRun, folder: Path) -> MatrixGameResult:

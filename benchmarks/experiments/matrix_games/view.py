@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -70,8 +70,7 @@ def markdown(lab: Lab) -> str:
     for name in lab.algorithms:
         cells = (" ".join(filter(None, cell(lab.score(name, game)))) for game in lab.columns)
         rows.append([f"**{prose(name)}**", *cells])
-    head = ["", *map(prose, lab.columns)]
-    return markdown_table(head, rows, ["---", *("---:" for _ in lab.columns)]) + "\n"
+    return markdown_table(["", *map(prose, lab.columns)], rows, ["---", *("---:" for _ in lab.columns)]) + "\n"
 
 
 def write(lab: Lab, folder: Path) -> tuple[Path, Path]:
@@ -80,7 +79,10 @@ def write(lab: Lab, folder: Path) -> tuple[Path, Path]:
     draw(lab, picture)
     values = {
         "lab": lab,
-        "rows": _rows(lab),
+        "rows": [  # (algorithm, [(value, spread, shade in percent, share in words)])
+            (name, [(*cell(score), round(100 * shade(score)), _share(score)) for score in scores])
+            for name, scores in ((name, [lab.score(name, game) for game in lab.columns]) for name in lab.algorithms)
+        ],
         "read": READ,
         "caption": _caption(lab),
         "failed": lab.failed,
@@ -119,14 +121,6 @@ def _caption(lab: Lab) -> str:
         f"Mean undiscounted team return after training, {seeds} seed{'s' * (seeds > 1)}: 95 % interval (Student's t), "
         f"`n of n` where all agree, or two modes. {runs} runs, {lab.cpu_minutes:.1f} CPU minutes."
     )
-
-
-def _rows(lab: Lab) -> Sequence[tuple[str, list[tuple[str, str, int, str]]]]:
-    """(algorithm, [(value, spread, shade in percent, share in words)])."""
-    return [
-        (name, [(*cell(score), round(100 * shade(score)), _share(score)) for score in scores])
-        for name, scores in ((name, [lab.score(name, game) for game in lab.columns]) for name in lab.algorithms)
-    ]
 
 
 def _share(score: AlgorithmScore) -> str:

@@ -83,8 +83,7 @@ class PalaverContender:
 
 def packed_teams(format: str) -> Sequence[str]:
     """Teams of our contender, for the others; empty if the format generates its own."""
-    tasks = PokemonEnv(format, teams=TEAMS).tasks
-    return sorted({team for task in tasks if task["teams"] for team in task["teams"]})
+    return sorted({team for task in PokemonEnv(format, teams=TEAMS).tasks for team in task["teams"] or ()})
 
 
 class PettingZoo:
@@ -233,8 +232,8 @@ def main(kind: str, format: str, battles: int, seed: int, address: str) -> None:
     for line in sys.stdin:
         cpu, began = cpu_seconds(me), time.perf_counter()
         turns = contender.play(float(line))
-        played: dict[str, Any] = {"turns": turns, "seconds": time.perf_counter() - began}
-        print(json.dumps(played | {"cpu": cpu_seconds(me) - cpu}), flush=True)
+        played = {"turns": turns, "seconds": time.perf_counter() - began, "cpu": cpu_seconds(me) - cpu}
+        print(json.dumps(played), flush=True)
 
 
 if __name__ == "__main__":

@@ -66,9 +66,9 @@ class _Process:
     """Measuring process, controlled by lines on its pipes."""
 
     def __init__(self, kind: str, format: str, battles: int, seed: int, address: str = "") -> None:
-        arguments = (kind, format, str(battles), str(seed), address)
+        command = [sys.executable, "-W", "ignore", "-m", "palaver.benchmarks.performance.pokemon.contenders"]
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "palaver.benchmarks.performance.pokemon.contenders", *arguments],
+            [*command, kind, format, str(battles), str(seed), address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -167,8 +167,14 @@ def measure(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) -> dict[st
     """The whole report, plain data."""
     load = os.getloadavg()[0]
     formats = {format: _format(plan, format, log) for format in plan.formats}
-    about = {"poke_env": version("poke-env"), "cores": usable_cores(), "load": [load, os.getloadavg()[0]]}
-    return {"plan": plan.model_dump(), "formats": formats, **about, "provenance": provenance()}
+    return {
+        "plan": plan.model_dump(),
+        "formats": formats,
+        "poke_env": version("poke-env"),
+        "cores": usable_cores(),
+        "load": [load, os.getloadavg()[0]],
+        "provenance": provenance(),
+    }
 
 
 def _format(plan: PokemonBenchmarkConfig, format: str, log: Callable[[str], None]) -> dict[str, Any]:

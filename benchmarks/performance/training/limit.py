@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, ModelShape
+from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, ModelShape, parameters
 
 SIDE = 1024  # of the square product
 FLOATS = 1 << 26  # of the copied array, 256 MiB: far more than any cache
@@ -72,8 +72,7 @@ def work(setting: ModelShape, prompts: int, prompt_tokens: float, answer_tokens:
     """
     s, size = setting, 2 if setting.dtype == "bf16" else 4
     attended = s.heads * s.head_dim
-    layer = s.hidden * (2 * attended + 2 * s.kv_heads * s.head_dim + 3 * s.inner)
-    trunk, head = s.layers * layer, s.hidden * s.vocab
+    trunk, head = parameters(s) - s.hidden * s.vocab, s.hidden * s.vocab
     rows = GROUP * len(AGENTS)
     cache_bytes = 2 * s.layers * s.kv_heads * s.head_dim * size  # bytes of one token's keys and values
     seen = answer_tokens * (prompt_tokens + answer_tokens / 2)  # tokens attended to while decoding one answer

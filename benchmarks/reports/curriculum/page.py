@@ -1,4 +1,4 @@
-"""The report of a curriculum: one static page, its pictures, its tables."""
+"""The reports of a curriculum (one static page, its pictures, its tables) and of an ablation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from palaver.benchmarks.reports.curriculum import figures
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
 from palaver.core import ConfigError
 from palaver.text import one_line
+from palaver.trainers.curriculum.ablation import Ablation
 from palaver.trainers.curriculum.state import GateCondition, PlayerRating, StageAttempt
 from palaver.utils.run_folder import replace_text
 from palaver.utils.tables import Table
@@ -175,3 +176,40 @@ def untaught(report: CurriculumReport) -> Table:
     ]
     note = f"Scores of {last.student} with 95 % intervals and won-tied-lost, against players it has not learnt from."
     return Table(f"{last.student} against players outside of its training", note, ["opponent", *report.sets], rows)
+
+
+def ablation_tables(ablation: Ablation) -> list[Table]:
+    """Tables of the variants with their ratings, and of the scores between them."""
+    sets = [table.teamset for table in ablation.standings.tables]
+    rows = [
+        [
+            variant.value,
+            f"{variant.battles:,}",
+            f"{variant.decisions:,}",
+            f"{variant.steps:,}",
+            *(rating(next((p for p in variant.places if p.teamset == name), None)) for name in sets),
+        ]
+        for variant in ablation.variants
+    ]
+    note = (
+        f"Elo with 95 % intervals, all in one arena. The most decisions learnt from exceed the fewest by "
+        f"{100 * ablation.spread:.1f} %."
+    )
+    first = Table(f"Ablation of {ablation.key}", note, [ablation.key, "battles", "decisions", "steps", *sets], rows)
+    return [first, *map(arena.matrix, ablation.standings.tables)]
+
+
+def write_ablation(ablation: Ablation, folder: Path) -> list[Path]:
+    """Write `ablation.md` and `ablation.png`; returns their paths.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    paths = [folder / "ablation.md", folder / "ablation.png"]
+    try:
+        replace_text(paths[0], "\n".join(table.markdown() for table in ablation_tables(ablation)))
+        title = f"Strength by {ablation.key}, all else and the compute equal"
+        save_png(paths[1], title, (8, 4), partial(figures.draw_ablation, ablation=ablation))
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
+    return paths

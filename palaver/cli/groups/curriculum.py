@@ -92,7 +92,7 @@ def ablate(
     pairs: Pairs = None,
 ) -> None:
     """Run a curriculum with several values of one key, at equal size and compute, without gates."""
-    from palaver.benchmarks.reports.curriculum import ablation as sweep
+    from palaver.benchmarks.reports.curriculum import page
     from palaver.trainers.curriculum import ablation
     from palaver.trainers.curriculum.backend import Backend
     from palaver.utils.config import values
@@ -104,8 +104,8 @@ def ablate(
     first = next(iter(variants.values()))
     with resumable("the same command"), _bar(out, "ablation") as progress:
         result = ablation.ablate(key, variants, out, Backend(first), progress, note)
-    print_tables(*sweep.report_tables(result))
-    for path in sweep.write(result, out):
+    print_tables(*page.ablation_tables(result))
+    for path in page.write_ablation(result, out):
         say(str(path))
 
 
@@ -113,13 +113,13 @@ def ablate(
 def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of an ablation.")]) -> None:
     """Rewrite the page and the figures, and print the tables."""
     need_plots()
-    from palaver.benchmarks.reports.curriculum import ablation as sweep
+    from palaver.benchmarks.reports.curriculum import page
     from palaver.trainers.curriculum import ablation
 
     if (folder / ablation.RESULTS).is_file():
         result = ablation.load(folder)
-        print_tables(*sweep.report_tables(result))
-        for path in sweep.write(result, folder):
+        print_tables(*page.ablation_tables(result))
+        for path in page.write_ablation(result, folder):
             say(str(path))
         return
     _report(folder)
