@@ -212,8 +212,11 @@ def _replayed(
     before: Branch, agent: str, texts: Sequence[Completion], team: SampledTeam, effort: Effort, index: int
 ) -> list[list[Branch]]:
     """Final branches of the replays of each message; the seeds of replay r are equal for all."""
-    names = [f"replay {index}.{r}" for _ in texts for r in range(effort.replays)]
-    branches = [replace(before, env=before.env.fork(), seeds=name) for name in names]
+    branches = [
+        replace(before, env=before.env.fork(), seeds=f"replay {index}.{r}")
+        for _ in texts
+        for r in range(effort.replays)
+    ]
     first = [{agent: text} for text in texts for _ in range(effort.replays)]
     ends = play_out(branches, first, team.policies, sampling=team.sampling, seed=effort.seed, workers=effort.workers)
     return [ends[n : n + effort.replays] for n in range(0, len(ends), effort.replays)]

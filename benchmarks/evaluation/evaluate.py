@@ -135,8 +135,10 @@ def measure(
     seconds = time.perf_counter() - start
     silent = [episodes(team) for team in silenced(teams, setting.seatings)] if setting.added else []
     max_return = most_possible(env, env_spec) if setting.max_reward is None else setting.max_reward
-    result = _result(setting, ids, teams, (played, silent), seconds, max_return, scoring(env))
-    return result, [episode for group in played for episode in group]
+    return (
+        _result(setting, ids, teams, (played, silent), seconds, max_return, scoring(env)),
+        [episode for group in played for episode in group],
+    )
 
 
 def scoring(env: TextEnv) -> dict[str, float]:

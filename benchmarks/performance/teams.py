@@ -199,15 +199,14 @@ def combined(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Combine one kind's processes: maximum of memory, medians over all steps."""
     steps = [step for run in runs for step in run["steps"]]
     peaks = [run["peak_bytes"] for run in runs if run["peak_bytes"] is not None]
-    stages = {
-        stage: {clock: statistics.median(step[stage][clock] for step in steps) for clock in ("wall_s", "cpu_s")}
-        for stage in ("step", "rollout", "update")
-    }
     return {
         "trained": runs[0]["trained"],
         "held": runs[0]["held"],
         "peak_bytes": max(peaks) if len(peaks) == len(runs) else None,
-        **stages,
+        **{
+            stage: {clock: statistics.median(step[stage][clock] for step in steps) for clock in ("wall_s", "cpu_s")}
+            for stage in ("step", "rollout", "update")
+        },
         "tokens": statistics.fmean(step["tokens"] for step in steps),
         "trained_share": min(step["trained_share"] for step in steps),
         "runs": list(runs),

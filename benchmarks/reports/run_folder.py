@@ -57,8 +57,7 @@ class RunFolder:
     @property
     def agents(self) -> tuple[str, ...]:
         """The agents that trained, by their `AGENT/tokens` keys."""
-        names = (key.removesuffix("/tokens") for line in self.train for key in line if key.endswith("/tokens"))
-        return tuple(dict.fromkeys(names))
+        return tuple(key.removesuffix("/tokens") for key in self.keys("") if key.endswith("/tokens"))
 
     def series(self, key: str) -> tuple[list[int], list[float]]:
         """Steps and values of a train key where it is a finite number."""
@@ -80,9 +79,8 @@ def number(line: Mapping[str, Any], key: str) -> float | None:
     value = line.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, int) and value.bit_length() > 1000:  # a float cannot hold it
-        return None
-    return float(value) if math.isfinite(value) else None
+    too_large = isinstance(value, int) and value.bit_length() > 1000  # for a float
+    return None if too_large or not math.isfinite(value) else float(value)
 
 
 def numbers(record: object) -> dict[str, float]:

@@ -274,7 +274,7 @@ def origin(launches: Iterable[Mapping[str, Any]]) -> str:
     'Palaver 0.1.0, commit c0ffee, warm start m (abc)'
     """
     known = list(launches)
-    starts = [start for launch in known for start in launch.get("warm_starts", {}).values()]
+    starts = (start for launch in known for start in launch.get("warm_starts", {}).values())
     named = [f"{start['model']} ({start['hash']})" for start in starts] or [UNKNOWN]
     return ", ".join(
         f"{what} {' and '.join(dict.fromkeys(values))}"

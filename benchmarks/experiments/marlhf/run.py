@@ -121,9 +121,10 @@ def _reward_model(config: MARLHFConfig, folder: Path, progress: MarlhfProgress) 
     fitted = fit(
         pairs, name, config.fit, folder / MODEL, seed=config.seed, device=config.device, report=progress.fitting
     )
-    parts = {"held_out": fitted.held_out, "before": fitted.before, "train": fitted.train}
     report = {
-        **{name: asdict(quality) for name, quality in parts.items()},
+        "held_out": asdict(fitted.held_out),
+        "before": asdict(fitted.before),
+        "train": asdict(fitted.train),
         "too_long": fitted.too_long,
         "history": fitted.history,
     }

@@ -1,4 +1,4 @@
-"""True reward of a team that was trained on a reward model, compared with the model's score, and its figure.
+"""True reward of a team trained on a reward model, the model's score, and their figure.
 
 The environment still computes its own reward as the metric `own`. Scores of a reward model have neither a unit nor a
 zero, so they are put on the scale of the reward by the straight line of least squares through the episodes of the

@@ -93,12 +93,16 @@ def run(
 
 def _train(work: PendingTeams, workers: int, provenance: Mapping[str, Any], report: Say) -> dict[tuple[str, int], str]:
     """Train the unfinished runs; returns (recipe, seed) -> error."""
-
-    def launch(training: Training) -> dict[str, Any]:
-        return {"recipe": training.recipe, "overrides": [*work.plan.overrides, f"seed={training.seed}"]}
-
+    trained = train_all(
+        work.todo,
+        work.folder,
+        workers,
+        lambda run: {"recipe": run.recipe, "overrides": [*work.plan.overrides, f"seed={run.seed}"]},
+        provenance,
+        checkpoints=True,
+    )
     failed = {}
-    for training, outcome in train_all(work.todo, work.folder, workers, launch, provenance, checkpoints=True):
+    for training, outcome in trained:
         name = f"{training.recipe}, seed {training.seed}"
         report(f"{name}: {outcome.error or f'trained in {outcome.cpu_s:.0f} CPU seconds'}")
         if outcome.error:

@@ -1,4 +1,7 @@
-"""The table of teams: shares of right answers with intervals, and costs; in Markdown, as a figure, exported."""
+"""The table of teams, in Markdown, as a figure and exported with its runs.
+
+It has shares of right answers with intervals, and costs.
+"""
 
 from __future__ import annotations
 

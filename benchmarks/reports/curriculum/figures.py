@@ -1,4 +1,4 @@
-"""Figures of a curriculum's report: training curves, ratings, family tree of students, an ablation.
+"""Figures of the reports: training curves, ratings, family tree of students, an ablation.
 
 Every `draw_` function draws on one chart.
 """

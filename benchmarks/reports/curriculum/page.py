@@ -1,4 +1,4 @@
-"""The reports of a curriculum (one static page, its pictures, its tables) and of an ablation."""
+"""The reports of a curriculum (a static page, pictures, tables) and of an ablation."""
 
 from __future__ import annotations
 
@@ -137,12 +137,11 @@ def tree(report: CurriculumReport) -> Table:
     rows: list[list[str]] = []
 
     def add(member: Member, depth: int) -> None:
-        mark = "" if member.promoted else "not promoted"
         rows.append(
             [
                 "  " * depth + ("└ " if depth else "") + member.label,
                 ", ".join(member.taught_by),
-                mark,
+                "" if member.promoted else "not promoted",
                 *(rating(member.places.get(teamset)) for teamset in report.sets),
             ]
         )

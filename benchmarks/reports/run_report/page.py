@@ -185,8 +185,7 @@ def _values(episode: Episode) -> list[float]:
 def _side(episode: Episode | None, step: int, scale: float, camera: FrameRenderer) -> Side | None:
     if episode is None:
         return None
-    turns = [_turn(turn, scale) for turn in episode.turns]
-    return Side(step, episode.team_return(), turns, camera.film(episode))
+    return Side(step, episode.team_return(), [_turn(turn, scale) for turn in episode.turns], camera.film(episode))
 
 
 def _turn(turn: Turn, scale: float) -> dict[str, Any]:
