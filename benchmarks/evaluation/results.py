@@ -25,7 +25,7 @@ from palaver.core import FORMAT, ConfigError, Episode, refuse_format
 from palaver.scoring import Cost
 from palaver.text import first_fault
 from palaver.utils.config import Section
-from palaver.utils.run_folder import replace_bytes, replace_text
+from palaver.utils.run_folder import replace_bytes, replace_text, writing
 
 ROW, EPISODES = ".json", ".jsonl.gz"
 
@@ -196,11 +196,8 @@ def store(folder: Path, name: str, episodes: Sequence[Episode]) -> EpisodeFile:
     """
     text = "".join(json.dumps(episode.to_dict()) + "\n" for episode in episodes).encode("utf-8")
     path = folder / f"{name}{EPISODES}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
         replace_bytes(path, gzip.compress(text, mtime=0))
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
     return EpisodeFile(file=path.name, sha256=hashlib.sha256(text).hexdigest(), n=len(episodes))
 
 
@@ -228,11 +225,8 @@ def write_row(
         "episodes": store(folder, row_name(values["scenario"] or values["env"], label), episodes).model_dump(),
     }
     row = parse({"format": FORMAT, **json.loads(json.dumps(record, default=str))}, "the result")
-    path = folder / f"{row.name}{ROW}"
-    try:
-        replace_text(path, json.dumps(row.model_dump(mode="json"), indent=1) + "\n")
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    with writing(folder):
+        replace_text(folder / f"{row.name}{ROW}", json.dumps(row.model_dump(mode="json"), indent=1) + "\n")
     return row
 
 

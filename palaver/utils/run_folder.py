@@ -61,12 +61,9 @@ def locked(folder: Path) -> Iterator[None]:
         ConfigError: the folder cannot be made, or its file system has no locks.
     """
     with contextlib.ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
             file = stack.enter_context((folder / LOCK).open("a+b", buffering=0))
             _take(file, folder)
-        except OSError as error:
-            raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
         _sweep(folder)
         try:
             yield
@@ -151,6 +148,20 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 # --- writing -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Context in which files of a folder are written; a missing folder is made.
+
+    Raises:
+        ConfigError: the folder or a file cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
 
 
 def replace_text(path: Path, text: str) -> None:

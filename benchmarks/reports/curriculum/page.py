@@ -10,11 +10,10 @@ from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.charts import Drawing, save_png
 from palaver.benchmarks.reports.curriculum import figures
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
-from palaver.core import ConfigError
 from palaver.text import one_line
 from palaver.trainers.curriculum.ablation import Ablation
 from palaver.trainers.curriculum.state import GateCondition, PlayerRating, StageAttempt
-from palaver.utils.run_folder import replace_text
+from palaver.utils.run_folder import replace_text, writing
 from palaver.utils.tables import Table
 
 PAGE, TABLES = "report.html", "report.md"
@@ -28,7 +27,7 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
         ConfigError: the folder cannot be written.
     """
     drawings, tables = _drawings(report), report_tables(report)
-    try:
+    with writing(folder):
         paths = [report.save(folder), folder / PAGE, folder / TABLES]
         for stem, drawing in drawings.items():
             paths.append(folder / f"{stem}.png")
@@ -47,8 +46,6 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
         stages = ", ".join(one_line(stage.name) for stage in report.spec.stages)
         heading = f"# {report.spec.format}, {report.spec.size}: {stages}\n\n"
         replace_text(folder / TABLES, heading + "\n".join(table.markdown() for table in tables))
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return paths
 
 
@@ -205,10 +202,8 @@ def write_ablation(ablation: Ablation, folder: Path) -> list[Path]:
         ConfigError: the folder cannot be written.
     """
     paths = [folder / "ablation.md", folder / "ablation.png"]
-    try:
+    with writing(folder):
         replace_text(paths[0], "\n".join(table.markdown() for table in ablation_tables(ablation)))
         title = f"Strength by {ablation.key}, all else and the compute equal"
         save_png(paths[1], title, (8, 4), partial(figures.draw_ablation, ablation=ablation))
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return paths
