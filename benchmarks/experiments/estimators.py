@@ -228,8 +228,13 @@ def batch_of(
     game: EnumerableGame, tasks: Sequence[Sequence[JointAction]], config: RunConfig, models: Sequence[Tabular]
 ) -> Batch:
     """Make the batch of one outcome for each task."""
-    episodes = [episodes_of(game, nodes, str(index), config, models) for index, nodes in enumerate(tasks)]
-    return make_batch([episode for some in episodes for episode in some])
+    return make_batch(
+        [
+            episode
+            for index, nodes in enumerate(tasks)
+            for episode in episodes_of(game, nodes, str(index), config, models)
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,8 @@ class RunFolder:
 
     def episodes(self, step: int) -> list[Episode]:
         """The episodes of the evaluation at a step; lines that cannot be read are left out."""
-        path = self.folder / "episodes" / f"eval-{step:06d}.jsonl"
-        return [episode for line in read_lines(path)[0] if (episode := episode_of(line)) is not None]
+        lines, _ = read_lines(self.folder / "episodes" / f"eval-{step:06d}.jsonl")
+        return [episode for line in lines if (episode := episode_of(line)) is not None]
 
 
 def number(line: Mapping[str, Any], key: str) -> float | None:

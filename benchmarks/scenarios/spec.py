@@ -102,14 +102,6 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationC
         ConfigError: its environment does not exist.
     """
     seats = spec(scenario.env).agents
-    seatings = tuple(
-        FocalRound(
-            focal_agents,
-            {agent: scenario.partner.policy for agent in seats if agent not in focal_agents},
-            scenario.partner.weights,
-        )
-        for focal_agents in scenario.focal
-    )
     return EvaluationConfig(
         env=scenario.env,
         keywords=scenario.keywords,
@@ -119,7 +111,14 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationC
         seed=scenario.seed,
         sampling=Sampling(**scenario.sampling.model_dump()),
         options=options,
-        seatings=seatings,
+        seatings=tuple(
+            FocalRound(
+                focal_agents,
+                {agent: scenario.partner.policy for agent in seats if agent not in focal_agents},
+                scenario.partner.weights,
+            )
+            for focal_agents in scenario.focal
+        ),
         scenario=scenario.name,
         max_reward=scenario.max_reward,
         added=scenario.score == "added",

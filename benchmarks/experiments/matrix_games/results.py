@@ -195,14 +195,10 @@ def collect(
         else read(cell, folder)
         for cell in plan.cells
     )
-    made_with = {**provenance, "warm_starts": _warm_starts(plan, folder)}
-    return Lab(plan.algorithms, plan.columns, results, made_with, minutes, plan.lab.without)
-
-
-def _warm_starts(plan: MatrixGamesPlan, folder: Path) -> dict[str, str]:
-    """Map the names of the runs' initial tiny models to their hashes."""
     launches = (read_record(folder / cell.subfolder / LAUNCH) for cell in plan.cells)
-    return {start["model"]: start["hash"] for launch in launches for start in launch.get("warm_starts", {}).values()}
+    starts = (start for launch in launches for start in launch.get("warm_starts", {}).values())
+    made_with = {**provenance, "warm_starts": {start["model"]: start["hash"] for start in starts}}
+    return Lab(plan.algorithms, plan.columns, results, made_with, minutes, plan.lab.without)
 
 
 def read(cell: MatrixGameRun, folder: Path) -> MatrixGameResult:

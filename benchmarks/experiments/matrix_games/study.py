@@ -86,21 +86,18 @@ def run(work: PendingRuns, provenance: Mapping[str, Any], report: Report = lambd
     began = time.perf_counter()
     with locked(work.folder):
         replace_text(work.folder / FILE, work.plan.text)
+        launch = {"recipe": str(work.folder / FILE), "overrides": []}
+        kept = work.plan.lab.checkpoints
         try:
-            _train(work, provenance, report)
+            for cell, outcome in train_all(
+                work.todo, work.folder, work.workers, lambda _: launch, provenance, checkpoints=kept
+            ):
+                run_folder = work.folder / cell.subfolder
+                run_folder.mkdir(parents=True, exist_ok=True)
+                replace_text(run_folder / OUTCOME, json.dumps(asdict(outcome)) + "\n")
+                report(results.read(cell, work.folder))
         finally:
             minutes = round((time.perf_counter() - began) / 60, 2)
             lab = results.collect(work.plan, work.folder, work.refused, provenance, minutes)
             lab.save(work.folder)
     return lab
-
-
-def _train(work: PendingRuns, provenance: Mapping[str, Any], report: Report) -> None:
-    launch = {"recipe": str(work.folder / FILE), "overrides": []}
-    kept = work.plan.lab.checkpoints
-    trained = train_all(work.todo, work.folder, work.workers, lambda _: launch, provenance, checkpoints=kept)
-    for cell, outcome in trained:
-        run_folder = work.folder / cell.subfolder
-        run_folder.mkdir(parents=True, exist_ok=True)
-        replace_text(run_folder / OUTCOME, json.dumps(asdict(outcome)) + "\n")
-        report(results.read(cell, work.folder))

@@ -93,16 +93,15 @@ def run(
 
 def _train(work: PendingTeams, workers: int, provenance: Mapping[str, Any], report: Say) -> dict[tuple[str, int], str]:
     """Train the unfinished runs; returns (recipe, seed) -> error."""
-    trained = train_all(
+    failed = {}
+    for training, outcome in train_all(
         work.todo,
         work.folder,
         workers,
         lambda run: {"recipe": run.recipe, "overrides": [*work.plan.overrides, f"seed={run.seed}"]},
         provenance,
         checkpoints=True,
-    )
-    failed = {}
-    for training, outcome in trained:
+    ):
         name = f"{training.recipe}, seed {training.seed}"
         report(f"{name}: {outcome.error or f'trained in {outcome.cpu_s:.0f} CPU seconds'}")
         if outcome.error:

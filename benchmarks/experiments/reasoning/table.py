@@ -112,12 +112,14 @@ def markdown(results: Results) -> str:
 
 def cells_of(line: Line) -> tuple[str, ...]:
     """Formatted cells of a line."""
-    gains = (line.learnt, line.gain)
     return (
         line.name,
         share_text(line.sampled),
         share_text(line.greedy),
-        *("–" if gain is None else f"{gain.mean:+.3f} {interval(gain.low, gain.high)}" for gain in gains),
+        *(
+            "–" if gain is None else f"{gain.mean:+.3f} {interval(gain.low, gain.high)}"
+            for gain in (line.learnt, line.gain)
+        ),
         f"{line.training_tokens:,.0f}",
         f"{line.tokens:.0f}",
         f"{line.cpu_s:.0f}",

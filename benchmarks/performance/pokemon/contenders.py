@@ -110,8 +110,7 @@ class PettingZoo:
                 return 0.0
 
         self._env: Any = Bare(battle_format=format, **_connection(address, teams, _name("z", seed)))
-        box = Box(0.0, 1.0, (1,), np.float32)
-        self._env.observation_spaces = dict.fromkeys(self._env.possible_agents, box)
+        self._env.observation_spaces = dict.fromkeys(self._env.possible_agents, Box(0.0, 1.0, (1,), np.float32))
         self._rng = np.random.default_rng(seed)
         self._seen: Mapping[str, Any] = {}
         self._turn = 0

@@ -206,8 +206,7 @@ def _contenders(plan: PokemonBenchmarkConfig, format: str, stack: ExitStack) -> 
             process.answer(PATIENCE)
         return workers
 
-    ours = started(*(("ours", plan.battles, plan.seed + n) for n in range(plan.processes)))
-    contenders = [_Contender(OURS, ours)]
+    contenders = [_Contender(OURS, started(*(("ours", plan.battles, plan.seed + n) for n in range(plan.processes))))]
     if plan.peers and util.find_spec("poke_env"):
         server = stack.enter_context(Server(simulators=plan.processes))
         process, address = psutil.Process(server.pid), server.address
