@@ -27,7 +27,7 @@ from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.team import parse_team
-from palaver.trainers.run.files import CONFIG
+from palaver.trainers.run.files import CONFIG, ended
 from palaver.utils.provenance import provenance
 
 
@@ -268,7 +268,7 @@ def ensure(made_by: str, note: Note) -> Path:
     from palaver.trainers import train as trainer
 
     folder = home(made_by)
-    if _done(folder):
+    if ended(folder):
         return folder
     recipe, *overrides = made_by.split("+")
     note(f"training {' '.join((recipe, *overrides))}, once: {folder}")
@@ -277,10 +277,6 @@ def ensure(made_by: str, note: Note) -> Path:
     else:
         launch = {"recipe": recipe, "overrides": overrides, **provenance()}
         trainer.train(load(recipe, overrides), folder, launch=launch)
-    if not _done(folder):
+    if not ended(folder):
         raise PolicyError(f"the training in {str(folder)!r} was interrupted; the same command resumes it")
     return folder
-
-
-def _done(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() and read(folder).state.get("status") == "done"

@@ -68,7 +68,7 @@ def run(benchmark: StepBenchmark, as_json: bool, log: Log = lambda _: None) -> N
 
     Raises:
         ConfigError: an unknown setting, only one of the peer's two paths, or a missing file.
-        TrainingBenchmarkError: a measuring process failed.
+        BenchmarkError: a measuring process failed.
     """
     report = measure(benchmark, log)
     print(json.dumps(report, indent=2)) if as_json else show(report)

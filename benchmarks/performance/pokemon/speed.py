@@ -22,7 +22,8 @@ from pydantic import Field
 from rich.console import Console
 
 from palaver.benchmarks.performance.pokemon.contenders import PalaverContender, cpu_seconds
-from palaver.core import ConfigError, PalaverError, usable_cores
+from palaver.benchmarks.performance.training.settings import BenchmarkError
+from palaver.core import ConfigError, usable_cores
 from palaver.envs.pokemon.showdown.server import Server
 from palaver.text import one_line
 from palaver.utils.config import ONE_OR_MORE, Section
@@ -34,10 +35,6 @@ from palaver.utils.workers import wait_or_kill
 OURS = "palaver"
 MISSING = "poke-env is not installed, so only Palaver is measured; run: pip install 'palaver[poke-env]'"
 PATIENCE = 180.0  # seconds beyond those of the measurement
-
-
-class PokemonBenchmarkError(PalaverError):
-    """A measuring process that failed."""
 
 
 class PokemonBenchmarkConfig(Section):
@@ -98,9 +95,7 @@ class _Process:
         except Empty:
             line = ""
         if not line:
-            raise PokemonBenchmarkError(
-                f"a measuring process failed: {one_line(self._failed or 'it printed nothing', 300)}"
-            )
+            raise BenchmarkError(f"a measuring process failed: {one_line(self._failed or 'it printed nothing', 300)}")
         return line
 
     def close(self) -> None:

@@ -101,7 +101,7 @@ WORKER = "palaver.benchmarks.performance.training.worker"
 _DRIVER = Path(__file__).resolve().with_name("peer.py")
 
 
-class TrainingBenchmarkError(PalaverError):
+class BenchmarkError(PalaverError):
     """A measuring process that failed."""
 
 
@@ -173,7 +173,7 @@ def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
         tokens = float(report["per_step"]["padded_tokens"])
         name = str(report["system"])
     except (KeyError, TypeError, ValueError) as error:
-        raise TrainingBenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
+        raise BenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
     stages = {stage: share_of_step * spent for stage, share_of_step in share.items()}
     return {
         "name": name,
@@ -202,14 +202,12 @@ def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
             command, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **variables}
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise TrainingBenchmarkError(f"{command[0]} could not measure: {' '.join(str(error).split())[:300]}") from error
+        raise BenchmarkError(f"{command[0]} could not measure: {' '.join(str(error).split())[:300]}") from error
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise TrainingBenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
+        raise BenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
     json_lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     try:
         return dict(json.loads(json_lines[-1])) if json_lines else {}
     except ValueError as error:
-        raise TrainingBenchmarkError(
-            f"{command[0]} printed a report that is not JSON: {json_lines[-1][:200]!r}"
-        ) from error
+        raise BenchmarkError(f"{command[0]} printed a report that is not JSON: {json_lines[-1][:200]!r}") from error
