@@ -193,7 +193,7 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     opponent = load_opponent(config, eval_env, distributed.device, console.print)
     longest = longest_prompt(config, env, eval_env, team)
     pairs = PairReader(config, trained, distributed) if algorithm.pairs and config.algorithm.pairs.file else None
-    updater = _make_updater(config, algorithm, trained, distributed, start)
+    updater = make_updater(config, algorithm, trained, distributed, start)
     learners = updater.learners
     rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
     read = 0
@@ -246,7 +246,7 @@ def restore(folder: Path) -> RestoredRun:
     distributed, spec = Distributed(config.device, config.policy.dtype), palaver.spec(config.env.id)
     trained = trainable_team(config, spec, env.possible_agents, distributed.device, start)
     team = _team(config, spec, env, trained, distributed)
-    updater = _make_updater(config, algorithm, trained, distributed, start)
+    updater = make_updater(config, algorithm, trained, distributed, start)
     homes = config.team.seating(list(team), checkpoint.step_of(start))
     team, sampling = (
         {agent: team[home] for agent, home in homes.items()},
@@ -269,12 +269,12 @@ def _team(
     return {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
 
 
-def _make_updater(
+def make_updater(
     config: RunConfig,
     algorithm: Algorithm,
     trained: Mapping[str, LLMPolicy],
     distributed: Distributed,
-    start: Path | None,
+    start: Path | None = None,
 ) -> Updater:
     """Make one learner per distinct policy, and critics, from a checkpoint if given.
 

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 from palaver.benchmarks.reports.charts import Cell, Chart, label, save_png
-from palaver.core import ConfigError
 from palaver.markdown import code_block, prose
 from palaver.text import one_line
 from palaver.trainers.matches.standings import PairResult, PairTable, Standings
-from palaver.utils.run_folder import replace_text
+from palaver.utils.run_folder import replace_text, writing
 from palaver.utils.tables import Table
 
 STEM = "arena"
@@ -33,13 +32,10 @@ def write(standings: Standings, folder: Path) -> list[Path]:
         f"{STEM}.json": json.dumps(standings.to_dict(), indent=1) + "\n",
     }
     image = folder / f"{STEM}.png"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
         for name, text in texts.items():
             replace_text(folder / name, text)
         draw(standings, image)
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return [*(folder / name for name in texts), image]
 
 

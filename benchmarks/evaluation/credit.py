@@ -173,7 +173,7 @@ def rank_correlation(one: Sequence[float], second: Sequence[float]) -> float | N
 
 def variance_within(table: Batch) -> float:
     """Mean over groups of the population variance of their advantages."""
-    groups = [table.advantage[table.group == group] for group in sorted(set(table.group.tolist()))]
+    groups = (table.advantage[table.group == group] for group in sorted(set(table.group.tolist())))
     return float(torch.stack([values.var(unbiased=False) for values in groups]).mean())
 
 
@@ -197,8 +197,7 @@ def _contexts(table: Batch, effort: Effort) -> list[list[int]]:
         rows_by_context.setdefault((above, int(table.agent[row])), []).append(row)
     keys = list(rows_by_context)
     random = np.random.default_rng(stable_seed(effort.seed, "contexts"))
-    picked = sorted(random.permutation(len(keys))[: effort.contexts].tolist())
-    return [rows_by_context[keys[index]] for index in picked]
+    return [rows_by_context[keys[index]] for index in sorted(random.permutation(len(keys))[: effort.contexts].tolist())]
 
 
 def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort, index: int) -> list[Completion]:
@@ -212,8 +211,11 @@ def _replayed(
     before: Branch, agent: str, texts: Sequence[Completion], team: SampledTeam, effort: Effort, index: int
 ) -> list[list[Branch]]:
     """Final branches of the replays of each message; the seeds of replay r are equal for all."""
-    names = [f"replay {index}.{r}" for _ in texts for r in range(effort.replays)]
-    branches = [replace(before, env=before.env.fork(), seeds=name) for name in names]
+    branches = [
+        replace(before, env=before.env.fork(), seeds=f"replay {index}.{r}")
+        for _ in texts
+        for r in range(effort.replays)
+    ]
     first = [{agent: text} for text in texts for _ in range(effort.replays)]
     ends = play_out(branches, first, team.policies, sampling=team.sampling, seed=effort.seed, workers=effort.workers)
     return [ends[n : n + effort.replays] for n in range(0, len(ends), effort.replays)]

@@ -27,7 +27,7 @@ from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.team import parse_team
-from palaver.trainers.run.files import CONFIG
+from palaver.trainers.run.files import CONFIG, ended
 from palaver.utils.provenance import provenance
 
 
@@ -86,16 +86,14 @@ def as_trained(
     config = read(policy.source).config if policy.kind == "run" else None
     if config is None or spec(config.env.id).id != wanted:
         return {}, Sampling(), {}
-    seats = _moved(Path(policy.source)) if config.team.agents and config.team.swap_every else {}
+    seats: dict[str, str] = {}  # each policy's initial agent -> its current one, at the newest valid checkpoint
+    if config.team.agents and config.team.swap_every:
+        from palaver.trainers.run import checkpoint
+
+        homes = checkpoint.agents_of(checkpoint.newest(Path(policy.source))[0])
+        seats = {home: agent for agent, home in homes.items()}
     agent_sampling = {seats.get(agent, agent): config.agent(agent).sampling() for agent in config.team.agents}
     return config.env.keywords(config.eval.tasks), config.policy.sampling(), agent_sampling
-
-
-def _moved(folder: Path) -> dict[str, str]:
-    """Map each policy's initial agent to its current one, at a run's newest valid checkpoint."""
-    from palaver.trainers.run import checkpoint
-
-    return {home: agent for agent, home in checkpoint.agents_of(checkpoint.newest(folder)[0]).items()}
 
 
 def measure(
@@ -124,8 +122,7 @@ def measure(
     refuse_rivals(env, env_spec, setting.seatings)
 
     def make(names: str) -> dict[str, Policy]:
-        text = resolved(names, note)
-        return parse_team(text, env_spec, seats, setting.options, env.source, setting.force, note)
+        return parse_team(resolved(names, note), env_spec, seats, setting.options, env.source, setting.force, note)
 
     teams = seated(make(setting.team), setting.seatings, make)
     start = time.perf_counter()
@@ -138,8 +135,10 @@ def measure(
     seconds = time.perf_counter() - start
     silent = [episodes(team) for team in silenced(teams, setting.seatings)] if setting.added else []
     max_return = most_possible(env, env_spec) if setting.max_reward is None else setting.max_reward
-    result = _result(setting, ids, teams, (played, silent), seconds, max_return, scoring(env))
-    return result, [episode for group in played for episode in group]
+    return (
+        _result(setting, ids, teams, (played, silent), seconds, max_return, scoring(env)),
+        [episode for group in played for episode in group],
+    )
 
 
 def scoring(env: TextEnv) -> dict[str, float]:
@@ -212,23 +211,8 @@ def to_row(result: rows.EvaluationOutcome, episodes: list[Episode], label: str, 
     Raises:
         ConfigError: something cannot be written.
     """
-    shared = result.model_dump()
-    made_with = shared.pop("provenance")
-    name = rows.row_name(result.scenario or result.env, label)
-    row = rows.row_of_record(
-        shared
-        | {
-            "label": label,
-            "version": int(result.env.rpartition("-v")[2]),
-            "max_reward": rows.finite(result.max_reward),
-            "commit": made_with["commit"],
-            "made_with": made_with,
-            "date": rows.now(),
-            "episodes": rows.store(folder, name, episodes).model_dump(),
-        }
-    )
-    rows.save(row, folder)
-    return row
+    made_with = {"made_with": result.provenance, "max_reward": rows.finite(result.max_reward)}
+    return rows.write_row(result.model_dump(exclude={"provenance"}) | made_with, result.env, episodes, label, folder)
 
 
 def refuse_players_of_the_arena(names: Iterable[str], env_spec: Spec) -> None:
@@ -284,7 +268,7 @@ def ensure(made_by: str, note: Note) -> Path:
     from palaver.trainers import train as trainer
 
     folder = home(made_by)
-    if _done(folder):
+    if ended(folder):
         return folder
     recipe, *overrides = made_by.split("+")
     note(f"training {' '.join((recipe, *overrides))}, once: {folder}")
@@ -293,10 +277,6 @@ def ensure(made_by: str, note: Note) -> Path:
     else:
         launch = {"recipe": recipe, "overrides": overrides, **provenance()}
         trainer.train(load(recipe, overrides), folder, launch=launch)
-    if not _done(folder):
+    if not ended(folder):
         raise PolicyError(f"the training in {str(folder)!r} was interrupted; the same command resumes it")
     return folder
-
-
-def _done(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() and read(folder).state.get("status") == "done"

@@ -58,18 +58,14 @@ def seated(
         for name in seating.partners.values():
             partners[name] = partners.get(name) or make(name)
         seated_partners = {agent: partners[name][agent] for agent, name in seating.partners.items()}
-        _refuse_others(seated_partners, seating)
+        for agent, wanted in seating.weights.items():
+            if agent in seated_partners and (digest := fingerprint(seated_partners[agent])) != wanted:
+                raise PolicyError(
+                    f"the partner {seating.partners[agent]!r} has other weights for {agent!r} than the scenario fixes: "
+                    f"{digest or 'none'}, not {wanted}; results would not be comparable"
+                )
         teams.append(team | seated_partners)
     return teams or [team]
-
-
-def _refuse_others(partners: Mapping[str, Policy], seating: FocalRound) -> None:
-    for agent, wanted in seating.weights.items():
-        if agent in partners and (digest := fingerprint(partners[agent])) != wanted:
-            raise PolicyError(
-                f"the partner {seating.partners[agent]!r} has other weights for {agent!r} than the scenario fixes: "
-                f"{digest or 'none'}, not {wanted}; results would not be comparable"
-            )
 
 
 def silenced(teams: Sequence[dict[str, Policy]], seatings: Sequence[FocalRound]) -> list[dict[str, Policy]]:

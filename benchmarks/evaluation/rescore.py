@@ -162,14 +162,15 @@ def compare(before: Sequence[Episode], after: Sequence[Episode]) -> RescoreResul
         high=high,
         n=len(both),
         changed=sum(abs(new.team_return() - old.team_return()) > SAME for old, new in both),
-        reobserved=sum(_other_observations(old, new) for old, new in pairs),
+        reobserved=sum(
+            any(
+                dict(was.observations) != dict(now.observations) for was, now in zip(old.turns, new.turns, strict=False)
+            )
+            for old, new in pairs
+        ),
         ended=sum(len(new.turns) != len(old.turns) or new.stop != old.stop for old, new in both),
         unscored=len(pairs) - len(both),
     )
-
-
-def _other_observations(old: Episode, new: Episode) -> bool:
-    return any(dict(was.observations) != dict(now.observations) for was, now in zip(old.turns, new.turns, strict=False))
 
 
 def new_row(
@@ -192,8 +193,7 @@ def new_row(
         raise ConfigError("these episodes have no row in their folder, which a new row needs")
     if old.focal is not None and old.focal.silent is not None:
         raise ConfigError("the row's score is what its agents added to silence; evaluate its scenario again instead")
-    summary, made_with = summarize(episodes), provenance()
-    name = rows.row_name(old.scenario or old.env, label)
+    summary = summarize(episodes)
     focus = None
     if old.focal is not None:
         size = len(episodes) // len(old.focal.seatings)
@@ -201,31 +201,22 @@ def new_row(
         focus = focal(parts, [FocalRound(seats) for seats in old.focal.seatings]).model_dump()
     env = text_env(source.env, keywords)
     max_return = old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
-    row = rows.row_of_record(
-        old.model_dump()
-        | {
-            "label": label,
-            "keywords": dict(keywords),
-            "version": int(source.env.rpartition("-v")[2]),
-            "commit": made_with["commit"],
-            "made_with": made_with,
-            "date": rows.now(),
-            "mean": summary.mean,
-            "low": summary.low,
-            "high": summary.high,
-            "n": summary.n,
-            "focal": focus,
-            "max_reward": max_return,
-            "components": dict(summary.components),
-            "metrics": dict(summary.metrics),
-            "by_task": dict(summary.by_task),
-            "passes": dict(summary.passes),
-            "unscored": summary.unscored,
-            "scoring": dict(took),
-            "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
-            "episodes": rows.store(folder, name, episodes).model_dump(),
-            "parent": f"{old.name} {old.episodes.sha256}",
-        }
-    )
-    rows.save(row, folder)
-    return row
+    changed = {
+        "keywords": dict(keywords),
+        "made_with": provenance(),
+        "mean": summary.mean,
+        "low": summary.low,
+        "high": summary.high,
+        "n": summary.n,
+        "focal": focus,
+        "max_reward": max_return,
+        "components": dict(summary.components),
+        "metrics": dict(summary.metrics),
+        "by_task": dict(summary.by_task),
+        "passes": dict(summary.passes),
+        "unscored": summary.unscored,
+        "scoring": dict(took),
+        "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
+        "parent": f"{old.name} {old.episodes.sha256}",
+    }
+    return rows.write_row(old.model_dump() | changed, source.env, episodes, label, folder)

@@ -25,7 +25,7 @@ from palaver.core import FORMAT, ConfigError, Episode, refuse_format
 from palaver.scoring import Cost
 from palaver.text import first_fault
 from palaver.utils.config import Section
-from palaver.utils.run_folder import replace_bytes, replace_text
+from palaver.utils.run_folder import replace_bytes, replace_text, writing
 
 ROW, EPISODES = ".json", ".jsonl.gz"
 
@@ -188,11 +188,6 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def now() -> str:
-    """The time in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def store(folder: Path, name: str, episodes: Sequence[Episode]) -> EpisodeFile:
     """Write the episodes of a row; equal episodes give equal bytes.
 
@@ -201,26 +196,38 @@ def store(folder: Path, name: str, episodes: Sequence[Episode]) -> EpisodeFile:
     """
     text = "".join(json.dumps(episode.to_dict()) + "\n" for episode in episodes).encode("utf-8")
     path = folder / f"{name}{EPISODES}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
         replace_bytes(path, gzip.compress(text, mtime=0))
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
     return EpisodeFile(file=path.name, sha256=hashlib.sha256(text).hexdigest(), n=len(episodes))
 
 
-def save(row: EvaluationResult, folder: Path) -> Path:
-    """Write a row into the folder of its episodes; returns the file.
+def write_row(
+    values: Mapping[str, Any], env: str, episodes: Sequence[Episode], label: str, folder: Path
+) -> EvaluationResult:
+    """Write a row and its episodes into a folder; returns the row as it is read from its file.
+
+    Args:
+        values: of its fields but those of the making.
+        env: id of the environment, which ends with its version.
+        episodes: of the row.
+        label: its name in tables.
+        folder: for both files.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: something cannot be written.
     """
-    path = folder / f"{row.name}{ROW}"
-    try:
-        replace_text(path, json.dumps(row.model_dump(mode="json"), indent=1) + "\n")
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
-    return path
+    record = {
+        **values,
+        "label": label,
+        "version": int(env.rpartition("-v")[2]),
+        "commit": values["made_with"]["commit"],
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "episodes": store(folder, row_name(values["scenario"] or values["env"], label), episodes).model_dump(),
+    }
+    row = parse({"format": FORMAT, **json.loads(json.dumps(record, default=str))}, "the result")
+    with writing(folder):
+        replace_text(folder / f"{row.name}{ROW}", json.dumps(row.model_dump(mode="json"), indent=1) + "\n")
+    return row
 
 
 def parse(record: object, where: str) -> EvaluationResult:
@@ -236,11 +243,6 @@ def parse(record: object, where: str) -> EvaluationResult:
         return EvaluationResult.model_validate(record)
     except ValidationError as error:
         raise ConfigError(f"{where}: {first_fault(error, 'the row').lower()}") from error
-
-
-def row_of_record(record: Mapping[str, Any]) -> EvaluationResult:
-    """Return a row from a record's JSON round trip, so that it equals the row read from a file."""
-    return parse({"format": FORMAT, **json.loads(json.dumps(record, default=str))}, "the result")
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -141,21 +141,25 @@ def table(act: str, lines: Sequence[Mapping[str, Any]]) -> str:
     head += [f"at least {bar:g}", f"below {floor:g}", *(["lowest greedy"] if act == "coding" else [])]
     head += [name.removesuffix("_share").replace("_", " ") for name in metrics] + ["CPU seconds"]
     rows = []
-    sets = Counter(line["isa"] for line in lines if line["act"] == act)
-    for isa, runs in sets.most_common():
+    for isa, runs in Counter(line["isa"] for line in lines if line["act"] == act).most_common():
         chosen = [line for line in lines if (line["act"], line["isa"]) == (act, isa)]
         after, seeds = [line["after"] for line in chosen], [line["seed"] for line in chosen]
-        row = [isa, f"{min(seeds)} to {max(seeds)}", _middle(chosen, "before"), _middle(chosen, "after")]
-        row += [f"{min(after):.4g}", f"{max(after):.4g}"]
-        row += [f"{sum(a >= bar for a in after)} of {runs}", str(sum(a < floor for a in after))]
-        row += [str(min(line["greedy"] for line in chosen))] if act == "coding" else []
-        row += [f"{fmean(line['metrics'][name] for line in chosen):.3f}" for name in metrics]
-        rows.append([*row, f"{fmean(line['cpu_s'] for line in chosen):.0f}"])
+        greedy = [str(min(line["greedy"] for line in chosen))] if act == "coding" else []
+        rows.append(
+            [
+                isa,
+                f"{min(seeds)} to {max(seeds)}",
+                *(f"{fmean(line[key] for line in chosen):.3g}" for key in ("before", "after")),
+                f"{min(after):.4g}",
+                f"{max(after):.4g}",
+                f"{sum(a >= bar for a in after)} of {runs}",
+                str(sum(a < floor for a in after)),
+                *greedy,
+                *(f"{fmean(line['metrics'][name] for line in chosen):.3f}" for name in metrics),
+                f"{fmean(line['cpu_s'] for line in chosen):.0f}",
+            ]
+        )
     return markdown_table(head, rows)
-
-
-def _middle(lines: Sequence[Mapping[str, Any]], key: str) -> str:
-    return f"{fmean(line[key] for line in lines):.3g}"
 
 
 def read(file: Path) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -115,8 +116,10 @@ class Tabular(nn.Module):
 
     def log_probs(self, context: Text, text: Text, temperature: float) -> list[Tensor]:
         """log pi of every token of a text."""
-        rows = [self.row[(*context, *text[:n])] for n in range(len(text))]
-        return [(self.logits[row] / temperature).log_softmax(0)[token] for row, token in zip(rows, text, strict=True)]
+        return [
+            (self.logits[self.row[(*context, *text[:n])]] / temperature).log_softmax(0)[token]
+            for n, token in enumerate(text)
+        ]
 
 
 def exact(
@@ -169,15 +172,13 @@ def outcomes(
     With `random` there is a single, sampled outcome of weight 1.
     """
     a, temperature = config.algorithm, config.policy.temperature
-    known: dict[tuple[int, Text], list[float]] = {}
 
+    @cache
     def chances(agent: int, context: Text) -> list[float]:
         """Probabilities of all texts."""
-        if (agent, context) not in known:
-            with torch.no_grad():
-                logp = [sum(models[agent].log_probs(context, text, temperature)) for text in game.texts]
-            known[agent, context] = [math.exp(float(log_prob)) for log_prob in logp]
-        return known[agent, context]
+        with torch.no_grad():
+            logp = [sum(models[agent].log_probs(context, text, temperature)) for text in game.texts]
+        return [math.exp(float(log_prob)) for log_prob in logp]
 
     def draws(history: History, aside: bool) -> Iterator[tuple[list[JointAction], float]]:
         width = 1 if aside or (a.turns == "independent" and history) else a.group_size
@@ -266,12 +267,10 @@ def episodes_of(
     def walk(nodes: Sequence[JointAction], above: str, turns: tuple[Turn, ...], history: History, branch: int) -> None:
         for index, node in enumerate(nodes):
             first = not turns
-            child_branch = index if first else branch
             extended = (*history, node.texts)
-            acting = game.acting(len(history))
             completions = {
                 AGENTS[n]: _completion(models[n], prompt(n, history), node.texts[n], config.policy.temperature)
-                for n in acting
+                for n in game.acting(len(history))
             }
             choice = {
                 agent: node.pick.index[agent] if first or not independent else branch for agent in node.pick.compared
@@ -290,7 +289,7 @@ def episodes_of(
                 aside=node.pick.aside,
             )
             if node.children:
-                walk(node.children, turn.node, (*turns, turn), extended, child_branch)
+                walk(node.children, turn.node, (*turns, turn), extended, index if first else branch)
             else:
                 left = len(extended) < game.turns
                 episodes.append(Episode("game", root, 0, (*turns, turn), "pruned" if left else "terminated"))

@@ -122,9 +122,10 @@ class GradientEstimate:
 def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig) -> tuple[Updater, list[Keep]]:
     """Make an updater with the game's value function as critics; return it with its optimisers."""
     row = chosen(config.algorithm)
+    world = Distributed("cpu", "fp32")
     updaters: list[PolicyUpdater] = []
-    optimizers: list[Keep] = []
-    for agent, model in zip(AGENTS, models, strict=True):
+    optimizers = [Keep(model) for model in models]
+    for agent, model, optimizer in zip(AGENTS, models, optimizers, strict=True):
         speaker: Any = SimpleNamespace(
             model=model,
             name=agent,
@@ -134,11 +135,9 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
             active=lambda model=model: nullcontext(model),
         )
         speaker.shared_engine = speaker
-        learner = PolicyUpdater(speaker, [agent], config, Distributed("cpu", "fp32"))
-        optimizers.append(Keep(model))
-        learner.optimizer = optimizers[-1]  # type: ignore[assignment]
+        learner = PolicyUpdater(speaker, [agent], config, world)
+        learner.optimizer = optimizer  # type: ignore[assignment]
         updaters.append(learner)
-    world = Distributed("cpu", "fp32")
     study = Updater(replace(row, critic="none"), config, updaters, world)
     if row.critic == "agent":
         study.estimator = Alternatives(row, config, updaters, world)
@@ -153,20 +152,20 @@ def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorit
 
     `level` is `critic.level`.
     """
-    values = {
-        "name": name,
-        "group_size": 2,
-        "normalize": "none",
-        "gae_lambda": 1.0,
-        "discount": 1.0,
-        "turns": "tree",
-        "epochs": 1,
-        "minibatches": 1,
-    }
     return parse(
         {
             "policy": {"temperature": temperature, "max_tokens": 8},
-            "algorithm": values | algorithm,
+            "algorithm": {
+                "name": name,
+                "group_size": 2,
+                "normalize": "none",
+                "gae_lambda": 1.0,
+                "discount": 1.0,
+                "turns": "tree",
+                "epochs": 1,
+                "minibatches": 1,
+                **algorithm,
+            },
             "eval": {"n": 0},
             "critic": {"level": level},
             "optim": {"max_grad_norm": 0},
@@ -214,55 +213,28 @@ def estimate(game: EnumerableGame, config: RunConfig, shift: float = 0.0) -> lis
     With `shift` the samples are those of an older policy: every logit has moved since by up to as much.
     """
     temperature, own_rewards = config.policy.temperature, chosen(config.algorithm).credit is individual_reward
-    models = [Tabular(game, agent) for agent in range(len(AGENTS))]
-    moved = [Tabular(game, agent) for agent in range(len(AGENTS))]
+    models, moved = ([Tabular(game, agent) for agent in range(len(AGENTS))] for _ in range(2))
     with torch.no_grad():
         for agent, model in enumerate(moved):
             numbers = [game.pseudo_random("shift", agent, n) for n in range(model.logits.numel())]
             model.logits.add_(shift * torch.tensor(numbers, dtype=torch.float64).view_as(model.logits))
-    weighted_outcomes = list(outcomes(game, models, config))
-    chance = [probability for _, probability in weighted_outcomes]
+    tasks, chance = zip(*outcomes(game, models, config), strict=True)
     assert abs(sum(chance) - 1) < 1e-9
-    ours = gradients(
-        game, config, _table(game, [nodes for nodes, _ in weighted_outcomes], config, models), chance, moved
-    )
+    ours = gradients(game, config, batch_of(game, tasks, config, models), chance, moved)
     return [GradientEstimate(*pair) for pair in zip(ours, exact(game, moved, temperature, own_rewards), strict=True)]
 
 
-def per_outcome(game: EnumerableGame, config: RunConfig) -> list[float]:
-    """Expectation of the norm of the gradient of a single task, by agent."""
-    models = [Tabular(game, agent) for agent in range(len(AGENTS))]
-    sizes = [0.0] * len(AGENTS)
-    for nodes, chance in outcomes(game, models, config):
-        ours = gradients(game, config, _table(game, [nodes], config, models), [1.0], models)
-        sizes = [size + chance * float(gradient.norm()) for size, gradient in zip(sizes, ours, strict=True)]
-    return sizes
-
-
-def _table(
+def batch_of(
     game: EnumerableGame, tasks: Sequence[Sequence[JointAction]], config: RunConfig, models: Sequence[Tabular]
 ) -> Batch:
     """Make the batch of one outcome for each task."""
-    episodes = [episodes_of(game, nodes, str(index), config, models) for index, nodes in enumerate(tasks)]
-    return make_batch([episode for some in episodes for episode in some])
-
-
-def sampled(game: EnumerableGame, config: RunConfig, batches: int, tasks: int, seed: int) -> list[Tensor]:
-    """Projection of a sampled batch's gradient on the exact one, (batches,) for each agent.
-
-    The unit is the norm of the exact gradient.
-    """
-    own_rewards = chosen(config.algorithm).credit is individual_reward
-    models = [Tabular(game, agent) for agent in range(len(AGENTS))]
-    goals = exact(game, models, config.policy.temperature, own_rewards)
-    random = np.random.default_rng(seed)
-    projections: list[list[float]] = [[] for _ in AGENTS]
-    for _ in range(batches):
-        drawn = [next(outcomes(game, models, config, random))[0] for _ in range(tasks)]
-        ours = gradients(game, config, _table(game, drawn, config, models), [1 / tasks] * tasks, models)
-        for values, one, goal in zip(projections, ours, goals, strict=True):
-            values.append(float((one * goal).sum() / goal.square().sum()))
-    return [torch.tensor(values) for values in projections]
+    return make_batch(
+        [
+            episode
+            for index, nodes in enumerate(tasks)
+            for episode in episodes_of(game, nodes, str(index), config, models)
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)

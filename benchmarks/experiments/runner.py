@@ -94,22 +94,19 @@ def train_all(
         checkpoints: keep the weights after a run.
     """
     started = {"started": time.strftime("%Y-%m-%d %H:%M:%S"), **provenance}
-    with WorkerPool[_Job](_train, workers, STALLED_S, files=_files) as pool:
+    with WorkerPool[_Job](
+        _train, workers, STALLED_S, files=lambda job: (job.folder / LOG, job.folder / METRICS)
+    ) as pool:
         for position, run in enumerate(runs):
             pool.submit(_Job(position, run.config, folder / run.subfolder, {**launch(run), **started}, checkpoints))
         for job, outcome in pool:
             yield runs[job.position], _lost(job, outcome) if isinstance(outcome, Lost) else outcome
 
 
-def _files(job: _Job) -> tuple[Path, ...]:
-    return job.folder / LOG, job.folder / METRICS
-
-
 def _lost(job: _Job, lost: Lost) -> TrainOutcome:
     """Outcome of a run whose process was lost; the last line of its log may say why."""
-    died = f"its process ended with {lost.exit_code}"
-    if lost.silent_s:
-        died = f"it wrote nothing for {STALLED_S:g} seconds and was ended"
+    silent = f"it wrote nothing for {STALLED_S:g} seconds and was ended"
+    died = silent if lost.silent_s else f"its process ended with {lost.exit_code}"
     log = job.folder / LOG
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.is_file() else []
     message = next((line.strip() for line in reversed(lines) if line.strip()), "")

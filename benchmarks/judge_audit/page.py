@@ -12,9 +12,8 @@ from palaver.benchmarks.judge_audit.run import JSON, Audit
 from palaver.benchmarks.judge_audit.table import formatted as formatted  # the command line prints it, too
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.charts import DASHED, Chart, Drawing, label, save_png
-from palaver.core import ConfigError
 from palaver.text import clean, one_line
-from palaver.utils.run_folder import replace_text
+from palaver.utils.run_folder import replace_text, writing
 from palaver.utils.stats.effects import wilson
 
 PAGE = "audit.html"
@@ -28,15 +27,12 @@ def write(audit: Audit, folder: Path) -> list[Path]:
         ConfigError: the folder cannot be written.
     """
     paths = [folder / PAGE, folder / JSON]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
         replace_text(folder / JSON, json.dumps(audit.to_dict(), indent=1) + "\n")
         for stem, drawing in _drawings(audit).items():
             paths.append(folder / f"{stem}.png")
             save_png(paths[-1], f"{drawing.title}: {one_line(audit.judge, 60)}", drawing.size, drawing.draw)
         replace_text(folder / PAGE, html(audit))
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return paths
 
 

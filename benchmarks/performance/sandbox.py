@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,13 +85,15 @@ _PROGRAMS = {
 
 def built_in() -> list[SandboxJob]:
     """Programs measured by default, without a data set."""
-    jobs = []
-    for name, (body, parameters, *asserted) in _PROGRAMS.items():
-        tests = "\n".join(f"    assert candidate{claim}" for claim in asserted)
-        jobs.append(
-            SandboxJob(f"def {name}({parameters}):\n    {body}\n", f"def check(candidate):\n{tests}\n", name, "")
+    return [
+        SandboxJob(
+            f"def {name}({parameters}):\n    {body}\n",
+            "\n".join(["def check(candidate):", *(f"    assert candidate{claim}" for claim in asserted), ""]),
+            name,
+            "",
         )
-    return jobs
+        for name, (body, parameters, *asserted) in _PROGRAMS.items()
+    ]
 
 
 def own_solutions(source: str) -> tuple[list[SandboxJob], dict[str, str], list[str]]:
@@ -159,15 +162,9 @@ def _why(report: Report) -> str:
     return next((result.message for result in report.results if result.verdict != "pass"), "")
 
 
-def _count(source: str | None, workers: int, as_json: bool) -> None:
-    if not source:
-        raise ConfigError("once=true counts the solutions of a data set; name it: data=FILE")
-    result = tally(source, workers)
-    if as_json:
-        print(json.dumps(result | {"provenance": provenance()}, indent=2))
-        return
+def _show_counts(result: dict[str, Any]) -> None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{source}: {result['rows']} rows, {result['without_solution']} of them without a solution")
+    console.print(f"{result['source']}: {result['rows']} rows, {result['without_solution']} of them without a solution")
     console.print(
         f"{result['passed']} solutions pass all their tests ({result['tests']} in all), {result['seconds']:.1f} s"
     )
@@ -186,17 +183,21 @@ def run(plan: SandboxBenchmark, as_json: bool) -> None:
     """
     source, programs, workers = plan.data, plan.programs, plan.workers
     if plan.once:
-        _count(source, workers, as_json)
+        if not source:
+            raise ConfigError("once=true counts the solutions of a data set; name it: data=FILE")
+        report = tally(source, workers) | {"provenance": provenance()}
+        print(json.dumps(report, indent=2)) if as_json else _show_counts(report)
         return
     jobs = own_solutions(source)[0] if source else built_in()
     if not jobs:
         raise ConfigError(f"{source} holds no solution, in a field canonical_solution or code, that can be scored")
-    report = measure(jobs, programs, workers) | {"steps_per_second": in_steps(source, jobs, programs, workers)}
-    report |= {"source": source or "built-in", "provenance": provenance()}
-    if as_json:
-        print(json.dumps(report, indent=2))
-    else:
-        _show(report)
+    report = {
+        **measure(jobs, programs, workers),
+        "steps_per_second": in_steps(source, jobs, programs, workers),
+        "source": source or "built-in",
+        "provenance": provenance(),
+    }
+    print(json.dumps(report, indent=2)) if as_json else _show(report)
 
 
 def measure(jobs: Sequence[SandboxJob], programs: int, workers: int) -> dict[str, Any]:
@@ -245,7 +246,7 @@ def in_steps(source: str | None, jobs: Sequence[SandboxJob], programs: int, work
     """
     env: TextEnv = HumanEvalEnv(tasks=source, agents=1, num_turns=1) if source else CoopHumanEvalEnv(num_turns=1)
     programs_by_task = {job.task: job.program for job in jobs}
-    ready = []
+    steps = []
     for index in range(max(programs, len(env.tasks)) + 10 * workers):
         env_copy = env.fork()
         observations, infos = env_copy.reset(seed=0, options={"task": index % len(env.tasks)})
@@ -253,17 +254,13 @@ def in_steps(source: str | None, jobs: Sequence[SandboxJob], programs: int, work
             agent: programs_by_task.get(infos[agent]["task_id"]) or reference((Message("user", observation),), 0)
             for agent, observation in observations.items()
         }
-        ready.append((env_copy, {agent: _RETURN.sub(rf"\1# {index}\n\1", text) for agent, text in texts.items()}))
+        actions = {agent: _RETURN.sub(rf"\1# {index}\n\1", text) for agent, text in texts.items()}
+        steps.append(partial(env_copy.step, actions))
     with ThreadPoolExecutor(workers) as threads:
-        list(threads.map(_step, ready[: 10 * workers]))
+        list(threads.map(lambda step: step(), steps[: 10 * workers]))
         began = time.perf_counter()
-        list(threads.map(_step, ready[10 * workers :]))
-        return (len(ready) - 10 * workers) / (time.perf_counter() - began)
-
-
-def _step(ready: tuple[TextEnv, dict[str, str]]) -> None:
-    env, texts = ready
-    env.step(texts)
+        list(threads.map(lambda step: step(), steps[10 * workers :]))
+        return (len(steps) - 10 * workers) / (time.perf_counter() - began)
 
 
 def _seconds(pool: SandboxPool, job: SandboxJob) -> float:

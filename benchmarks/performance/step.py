@@ -68,13 +68,10 @@ def run(benchmark: StepBenchmark, as_json: bool, log: Log = lambda _: None) -> N
 
     Raises:
         ConfigError: an unknown setting, only one of the peer's two paths, or a missing file.
-        TrainingBenchmarkError: a measuring process failed.
+        BenchmarkError: a measuring process failed.
     """
     report = measure(benchmark, log)
-    if as_json:
-        print(json.dumps(report, indent=2))
-    else:
-        show(report)
+    print(json.dumps(report, indent=2)) if as_json else show(report)
 
 
 def measure(benchmark: StepBenchmark, log: Log = lambda _: None) -> dict[str, Any]:
@@ -98,8 +95,7 @@ def _measure_shape(benchmark: StepBenchmark, shape: ModelShape, library: Peer | 
         B: MeasurementOrder(shape.name, B, benchmark.steps, benchmark.threads, benchmark.device)
         for B in dict.fromkeys(benchmark.prompts)
     }
-    peer_steps = min(benchmark.steps, PEER_STEPS)
-    peer_order = MeasurementOrder(shape.name, 1, peer_steps, benchmark.threads, benchmark.device)
+    peer_order = MeasurementOrder(shape.name, 1, min(benchmark.steps, PEER_STEPS), benchmark.threads, benchmark.device)
     runs: dict[int, list[dict[str, Any]]] = {B: [] for B in orders}
     peer_runs: list[dict[str, Any]] = []
     for repeat in range(1, benchmark.repeats + 1):
@@ -149,9 +145,9 @@ COLUMNS = ("setting", "B", "ms/prompt", "stages %", "limit %", "tokens/s", "MiB"
 MIB = 1 << 20
 
 
-def show(report: dict[str, Any], console: Console | None = None) -> None:
+def show(report: dict[str, Any]) -> None:
     """Print the measurements and their interpretation."""
-    console = console or Console(highlight=False)
+    console = Console(highlight=False)
     rows = [_row(result) for result in report["results"]]
     kind = "CPU time" if report["device"] == "cpu" else "wall time"
     threads = f"{report['threads']} thread{'s' if report['threads'] > 1 else ''}"
@@ -177,15 +173,22 @@ def _row(result: dict[str, Any]) -> list[str]:
     ours, peer = result["ours"], result["peer"]
     stages = _percent(ours["stages"][stage] / ours["spent_s"] for stage in ("generate", "update", "rest"))
     reach = _percent(result["share_of_limit"][stage] for stage in ("generate", "update"))
-    row = [result["setting"], str(result["prompts"]), f"{1000 * ours['spent_s']:,.1f}", stages, reach]
-    row += [f"{ours['tokens_per_s']:,.0f}", _mib(ours.get("update_peak_bytes"))]
-    if peer is None:
-        return [*row, "-", "-", "-"]
+    theirs = ["-", "-", "-"]
+    if peer is not None:
+        theirs = [
+            f"{1000 * peer['spent_s']:,.1f}",
+            _mib(peer.get("update_peak_bytes")),
+            f"{result['times_faster']:.1f}x",
+        ]
     return [
-        *row,
-        f"{1000 * peer['spent_s']:,.1f}",
-        _mib(peer.get("update_peak_bytes")),
-        f"{result['times_faster']:.1f}x",
+        result["setting"],
+        str(result["prompts"]),
+        f"{1000 * ours['spent_s']:,.1f}",
+        stages,
+        reach,
+        f"{ours['tokens_per_s']:,.0f}",
+        _mib(ours.get("update_peak_bytes")),
+        *theirs,
     ]
 
 

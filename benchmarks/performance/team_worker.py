@@ -17,20 +17,15 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from palaver.agents.llm.model.load import save_pretrained
-from palaver.benchmarks.performance.teams import ONE, OTHER, OWN, TARGET, WARMUP, Models, TeamMeasurement, size
-from palaver.benchmarks.performance.training import limit, toy
+from palaver.benchmarks.performance.teams import ONE, OTHER, OWN, SIZES, TARGET, WARMUP, Models, TeamMeasurement
+from palaver.benchmarks.performance.training import toy
 from palaver.benchmarks.performance.training.peer import PeakMemory
-from palaver.benchmarks.performance.training.worker import SEED, Stopwatch
+from palaver.benchmarks.performance.training.worker import SEED, Stopwatch, loop_of
 from palaver.registry import Spec
-from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
-from palaver.trainers.config.run import RunConfig
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.rollout.team import trainable_team
 from palaver.trainers.run.distributed import Distributed
-from palaver.trainers.run.session import Clock, RunSession
-from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.updater import Updater
 
 SPEC = Spec("mean-length-v0", toy.MeanLength)
 
@@ -48,7 +43,7 @@ def measure(order: TeamMeasurement) -> dict[str, Any]:
     torch.set_num_threads(order.threads)
     square = torch.ones(64, 64, device=order.device)
     torch.mm(square, square)  # libraries take memory at their first use
-    world = Distributed(order.device, size(order.size).dtype, cores=order.threads)
+    world = Distributed(order.device, SIZES[order.size].dtype, cores=order.threads)
     watch = PeakMemory(order.device)
     before = watch.start() if watch.possible else 0
     loop = build(order, world)
@@ -70,27 +65,12 @@ def measure(order: TeamMeasurement) -> dict[str, Any]:
 
 
 def build(order: TeamMeasurement, world: Distributed) -> PolicyGradientLoop:
-    """Make a training loop as `palaver.trainers.train` does, without a run folder."""
-    config = _config(order)
-    env = toy.MeanLength(order.agent_names, order.prompts * (WARMUP + order.steps), TARGET)
-    team = trainable_team(config, SPEC, env.possible_agents, world.device)
-    policies = {id(policy): policy for policy in team.values()}
-    learners = [
-        PolicyUpdater(policy, [agent for agent, its in team.items() if its is policy], config, world)
-        for policy in policies.values()
-    ]
-    session = RunSession(config, world, Path(), Clock())
-    session.clock.start()
-    study = Updater(algorithm(config.algorithm.name), config, learners, world)
-    return PolicyGradientLoop(session, env, env, team, study)
-
-
-def _config(order: TeamMeasurement) -> RunConfig:
+    """Make the loop of a team."""
     model_path, other_path = (str(Path(order.folder) / name) for name in (OWN, OTHER))
     mixed = order.agent_names[len(order.agent_names) // 2 :] if order.kind == "heterogeneous" else []
-    return parse(
+    config = parse(
         {
-            "policy": {"model": model_path, "dtype": size(order.size).dtype, "max_tokens": order.new_tokens},
+            "policy": {"model": model_path, "dtype": SIZES[order.size].dtype, "max_tokens": order.new_tokens},
             "team": {
                 "kind": "separate" if order.kind == ONE else order.kind,
                 "lora": {"rank": order.rank},
@@ -104,21 +84,22 @@ def _config(order: TeamMeasurement) -> RunConfig:
             "device": order.device,
         }
     )
+    env = toy.MeanLength(order.agent_names, order.prompts * (WARMUP + order.steps), TARGET)
+    team = trainable_team(config, SPEC, env.possible_agents, world.device)
+    return loop_of(config, env, team, world)
 
 
 def _step(order: TeamMeasurement, loop: PolicyGradientLoop, stopwatch: Stopwatch, step: int) -> dict[str, Any]:
     """Seconds of one step by stage, and the size of its work."""
-    stopwatch.spent["update"] = stopwatch.wall["update"] = 0.0
-    spent, wall = limit.now(order.device)
-    line = loop.step(step)
-    spent, wall = (after - before for after, before in zip(limit.now(order.device), (spent, wall), strict=True))
-    later = {"wall_s": stopwatch.wall["update"], "cpu_s": stopwatch.spent["update"]}
-    spent_step = {"wall_s": wall, "cpu_s": spent}
+    stopwatch.spent.clear()
+    stopwatch.wall.clear()
+    line = stopwatch.timed(loop.step, "step")(step)
+    whole, later = ({"wall_s": stopwatch.wall[stage], "cpu_s": stopwatch.spent[stage]} for stage in ("step", "update"))
     answers = order.group * order.prompts
     learners = loop.updater.learners
     return {
-        "step": spent_step,
-        "rollout": {clock: spent_step[clock] - later[clock] for clock in spent_step},
+        "step": whole,
+        "rollout": {clock: whole[clock] - later[clock] for clock in whole},
         "update": later,
         "tokens": answers * sum(line[f"{agent}/tokens"] for agent in order.agent_names),
         "trained_share": sum(line[f"{learner.agents[0]}/rows"] for learner in learners)
@@ -134,7 +115,7 @@ def write(order: Models) -> dict[str, int]:
 
     The Llama has no query and key norms.
     """
-    shape, folder = size(order.size), Path(order.folder)
+    shape, folder = SIZES[order.size], Path(order.folder)
     qwen = toy.model(shape, "cpu", MODEL_SEED)
     save_pretrained(qwen, toy.tokenizer(shape.vocab), folder / OWN)
     llama = LlamaForCausalLM(LlamaConfig(**shape.model(), attn_implementation="sdpa")).eval()

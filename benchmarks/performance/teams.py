@@ -22,7 +22,7 @@ import psutil
 from pydantic import Field, model_validator
 from rich.console import Console
 
-from palaver.benchmarks.performance.training.settings import ModelShape, report_of
+from palaver.benchmarks.performance.training.settings import ModelShape, parameters, report_of
 from palaver.core import ConfigError, did_you_mean
 from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance
@@ -53,27 +53,6 @@ SIZES = {
 }
 
 
-def size(name: str) -> ModelShape:
-    """Return the model shape of that name.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    if name not in SIZES:
-        raise ConfigError(f"there is no size {name!r}.{did_you_mean(name, SIZES)}")
-    return SIZES[name]
-
-
-def parameters(shape: ModelShape) -> int:
-    """Number of weights of a model of that shape, without norms.
-
-    The norms are less than a thousandth from 25M weights on.
-    """
-    attended = shape.heads * shape.head_dim
-    layer = shape.hidden * (2 * attended + 2 * shape.kv_heads * shape.head_dim + 3 * shape.inner)
-    return shape.layers * layer + shape.hidden * shape.vocab
-
-
 class TeamBenchmark(Section):
     """Settings of the benchmark: `repeats` processes of each kind, which do the same work."""
 
@@ -95,15 +74,15 @@ class TeamBenchmark(Section):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        for kind in self.kinds:
-            if kind not in KINDS:
-                raise ConfigError(f"there is no kind of team {kind!r}.{did_you_mean(kind, KINDS)}")
-        size(self.size)
+        for what, names, known in (("kind of team", self.kinds, KINDS), ("size", (self.size,), tuple(SIZES))):
+            for name in names:
+                if name not in known:
+                    raise ConfigError(f"there is no {what} {name!r}.{did_you_mean(name, known)}")
         return self
 
     def order(self, kind: str, folder: str) -> TeamMeasurement:
         """Settings of one process."""
-        tokens = self.new_tokens or size(self.size).new_tokens
+        tokens = self.new_tokens or SIZES[self.size].new_tokens
         return TeamMeasurement(**self.model_dump() | {"kind": kind, "folder": folder, "new_tokens": tokens})
 
 
@@ -130,7 +109,7 @@ class TeamMeasurement(TeamBenchmark):
         For each fully trained model fp32 weights, a copy for generation and Adam's two moments; the gradients of one
         at a time; adapters are negligible. Activations, keys and values are not included.
         """
-        shape = size(self.size)
+        shape = SIZES[self.size]
         copy, weights = 2 if shape.dtype == "bf16" else 4, parameters(shape)
         if self.kind == "lora":
             return weights * (2 * copy)
@@ -166,10 +145,7 @@ def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, 
     text = json.dumps(report, indent=2)
     if out is not None:
         out.write_text(text + "\n", encoding="utf-8")
-    if as_json:
-        print(text)
-    else:
-        show(report)
+    print(text) if as_json else show(report)
 
 
 def refuse_what_does_not_fit(plan: TeamBenchmark, free: int) -> None:
@@ -223,15 +199,14 @@ def combined(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Combine one kind's processes: maximum of memory, medians over all steps."""
     steps = [step for run in runs for step in run["steps"]]
     peaks = [run["peak_bytes"] for run in runs if run["peak_bytes"] is not None]
-    stages = {
-        stage: {clock: statistics.median(step[stage][clock] for step in steps) for clock in ("wall_s", "cpu_s")}
-        for stage in ("step", "rollout", "update")
-    }
     return {
         "trained": runs[0]["trained"],
         "held": runs[0]["held"],
         "peak_bytes": max(peaks) if len(peaks) == len(runs) else None,
-        **stages,
+        **{
+            stage: {clock: statistics.median(step[stage][clock] for step in steps) for clock in ("wall_s", "cpu_s")}
+            for stage in ("step", "rollout", "update")
+        },
         "tokens": statistics.fmean(step["tokens"] for step in steps),
         "trained_share": min(step["trained_share"] for step in steps),
         "runs": list(runs),
@@ -249,9 +224,9 @@ COLUMNS = ("team", "trained", "held", "peak GiB", "x one", "s/step", "rollout", 
 TITLES = {ONE: "one agent"}
 
 
-def show(report: dict[str, Any], console: Console | None = None) -> None:
+def show(report: dict[str, Any]) -> None:
     """Print the measurements and their interpretation."""
-    console = console or Console(highlight=False)
+    console = Console(highlight=False)
     rows = [_row(result) for result in report["results"]]
     work = report["work"]
     console.print(

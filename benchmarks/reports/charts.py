@@ -274,8 +274,9 @@ def save_png(path: Path | str, title: str, size: Size, draw: Draw, **options: An
     """
     drawing = figure(PAPER, size, draw, **options)
     if title:
-        text = label(title, int(9 * size[0]))
-        drawing.suptitle(text, x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold")
+        drawing.suptitle(
+            label(title, int(9 * size[0])), x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold"
+        )
     replace_bytes(Path(path), png(drawing))
 
 
@@ -313,8 +314,9 @@ class Drawing:
         buffer = io.StringIO()
         options: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": salt, "svg.id": salt}
         with matplotlib.rc_context(options):
-            drawing = figure(PAGE, self.size, self.draw)
-            drawing.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+            figure(PAGE, self.size, self.draw).savefig(
+                buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+            )
         text = buffer.getvalue()
         text = text[text.index("<svg") :]
         for color, variable in VARIABLES.items():

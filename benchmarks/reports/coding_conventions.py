@@ -123,10 +123,11 @@ def solved_of(point: EvaluationPoint | None) -> str:
 
 def _pair(episode: Episode) -> ProgramPair:
     last_turn = episode.turns[-1]
-    first_observation = next(iter(episode.turns[0].observations.values()), "")
     return ProgramPair(
         episode.task,
-        first_observation.rpartition("\n")[2],  # the description is the last line of the prompt
+        next(iter(episode.turns[0].observations.values()), "").rpartition("\n")[
+            2
+        ],  # the description is the last line of the prompt
         {agent: completion.text for agent, completion in last_turn.completions.items()},
         last_turn.reason,
         last_turn.metrics.get(SOLVED) == 1.0,

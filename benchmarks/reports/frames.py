@@ -65,7 +65,11 @@ class FrameRenderer:
             return None
         self.left -= len(frames)
         height, width, _ = frames[0][1].shape
-        return Frames([(turn + 1, address(picture)) for turn, picture in frames], width, height)
+        urls = [
+            (turn + 1, f"data:image/png;base64,{base64.b64encode(png(picture)).decode('ascii')}")
+            for turn, picture in frames
+        ]
+        return Frames(urls, width, height)
 
 
 def frame_renderer(run: RunFolder) -> FrameRenderer:
@@ -89,11 +93,6 @@ def drawable(id: str) -> bool:
     return "rgb_array" in getattr(creator, "metadata", {}).get("render_modes", ())
 
 
-def address(picture: NDArray[np.uint8]) -> str:
-    """Return an image (height, width, 3) as a `data:` URL of a small PNG."""
-    return f"data:image/png;base64,{base64.b64encode(png(picture)).decode('ascii')}"
-
-
 def png(picture: NDArray[np.uint8]) -> bytes:
     """Encode an image (height, width, 3) as PNG, at most `WIDTH` wide.
 
@@ -103,22 +102,16 @@ def png(picture: NDArray[np.uint8]) -> bytes:
 
     image = Image.fromarray(picture)
     image.thumbnail((WIDTH, 4 * WIDTH))
-    places, colors = _few(np.asarray(image))
-    small = Image.fromarray(places)
-    small.putpalette(colors.tobytes())
-    buffer = io.BytesIO()
-    small.save(buffer, "png", optimize=True)
-    return buffer.getvalue()
-
-
-def _few(pixels: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return pixels (h, w, 3) as indices (h, w) into a palette (n, 3)."""
-    codes = pixels.astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
+    codes = np.asarray(image).astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
     colors, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
     every = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1)
     palette = every[np.argsort(-counts, kind="stable")[:COLORS]]
     nearest = cdist(every, palette, "sqeuclidean").argmin(axis=1)
-    return nearest[places].reshape(codes.shape).astype(np.uint8), palette.astype(np.uint8)
+    small = Image.fromarray(nearest[places].reshape(codes.shape).astype(np.uint8))
+    small.putpalette(palette.astype(np.uint8).tobytes())
+    buffer = io.BytesIO()
+    small.save(buffer, "png", optimize=True)
+    return buffer.getvalue()
 
 
 MOST_FRAMES = 8  # of one episode; a longer one is shown at evenly spaced turns, including the last

@@ -6,7 +6,6 @@ are read; the others are listed in `RunFolder.notes`.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 from palaver.core import CheckpointError, ConfigError, Episode, Turn
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import RunConfig
+from palaver.utils.run_folder import read_lines
 
 STATUS = "status.json"
 
@@ -57,8 +57,7 @@ class RunFolder:
     @property
     def agents(self) -> tuple[str, ...]:
         """The agents that trained, by their `AGENT/tokens` keys."""
-        names = (key.removesuffix("/tokens") for line in self.train for key in line if key.endswith("/tokens"))
-        return tuple(dict.fromkeys(names))
+        return tuple(key.removesuffix("/tokens") for key in self.keys("") if key.endswith("/tokens"))
 
     def series(self, key: str) -> tuple[list[int], list[float]]:
         """Steps and values of a train key where it is a finite number."""
@@ -71,8 +70,8 @@ class RunFolder:
 
     def episodes(self, step: int) -> list[Episode]:
         """The episodes of the evaluation at a step; lines that cannot be read are left out."""
-        path = self.folder / "episodes" / f"eval-{step:06d}.jsonl"
-        return [episode for line in _lines(path)[0] if (episode := episode_of(line)) is not None]
+        lines, _ = read_lines(self.folder / "episodes" / f"eval-{step:06d}.jsonl")
+        return [episode for line in lines if (episode := episode_of(line)) is not None]
 
 
 def number(line: Mapping[str, Any], key: str) -> float | None:
@@ -80,9 +79,8 @@ def number(line: Mapping[str, Any], key: str) -> float | None:
     value = line.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, int) and value.bit_length() > 1000:  # a float cannot hold it
-        return None
-    return float(value) if math.isfinite(value) else None
+    too_large = isinstance(value, int) and value.bit_length() > 1000  # for a float
+    return None if too_large or not math.isfinite(value) else float(value)
 
 
 def numbers(record: object) -> dict[str, float]:
@@ -105,8 +103,8 @@ def read(folder: Path | str) -> RunFolder:
         raise CheckpointError(f"{str(folder)!r} is not a run folder: it holds neither config.yaml nor metrics.jsonl")
     notes: list[str] = []
     text, config = _config(folder / "config.yaml", notes)
-    lines, broken = _lines(folder / "metrics.jsonl")
-    if broken:
+    lines, damaged = read_lines(folder / "metrics.jsonl")
+    if broken := sum(bool(line.raw.strip()) for line in damaged):
         notes.append(f"metrics.jsonl: {broken} unreadable line{'s' * (broken > 1)} left out")
     return RunFolder(
         folder=folder,
@@ -133,33 +131,7 @@ def _config(path: Path, notes: list[str]) -> tuple[str, RunConfig | None]:
 
 
 def _first_object(path: Path) -> dict[str, Any]:
-    lines, _ = _lines(path)
-    return lines[0] if lines else {}
-
-
-def _lines(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The JSON objects of a JSON-lines file, and how many lines were not one."""
-    if not path.is_file():
-        return [], 0
-    records, broken = [], 0
-    for raw in path.read_bytes().split(b"\n"):
-        if not raw.strip():
-            continue
-        record = object_of(raw)
-        if record is None:
-            broken += 1
-        else:
-            records.append(record)
-    return records, broken
-
-
-def object_of(raw: bytes) -> dict[str, Any] | None:
-    """A line of JSON if it is an object, else None."""
-    try:
-        record = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
+    return next(iter(read_lines(path)[0]), {})
 
 
 def _by_step(lines: Iterable[Mapping[str, Any]], kind: str) -> tuple[Mapping[str, Any], ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from palaver.benchmarks.reports.run_folder import RunFolder, number, numbers
 from palaver.core import PalaverError
 from palaver.registry import Spec, make, spec
+from palaver.utils.run_folder import alive
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,13 @@ def status(run: RunFolder) -> Status:
         return Status(f"stopped after {where}: {faults}", "bad")
     if recorded == "done" or (recorded is None and planned is not None and step >= planned):
         return Status(f"finished, {step} steps", "good")
-    if recorded == "interrupted":
-        return Status(f"interrupted after {where}", "open")
-    if recorded == "failed":
-        return Status(f"failed after {where}", "bad")
+    if recorded in ("interrupted", "failed"):
+        return Status(f"{recorded} after {where}", "open" if recorded == "interrupted" else "bad")
     if recorded == "running":
-        alive = _alive(run.state.get("pid"))
-        return Status(f"running, {where}" if alive else f"killed after {where}", "open" if alive else "bad")
+        pid = run.state.get("pid")
+        if type(pid) is int and pid > 0 and alive(pid):
+            return Status(f"running, {where}", "open")
+        return Status(f"killed after {where}", "bad")
     return Status(f"stopped or running, {where}" if run.train else "no training step yet", "open")
 
 
@@ -127,19 +127,6 @@ def _not_finite(run: RunFolder) -> str:
         return f"the loss or gradient of step {int(number_of)} is not finite, its rows are in {files[-1].name}"
     broken = [key for key, value in last.items() if isinstance(value, float) and number(last, key) is None]
     return f"{broken[0]} is not finite" if broken else ""
-
-
-def _alive(pid: object) -> bool:
-    """Return whether a process of this machine has that id."""
-    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def most_possible(env: object, env_spec: Spec) -> float:
@@ -167,9 +154,7 @@ def _max_return(env: str, keywords: str) -> float | None:
     try:
         env_spec = spec(env)
         max_return = most_possible(make(env, **{env_spec.teamsets: "sample", **json.loads(keywords)}), env_spec)
-        return (
-            max_return if max_return is not None and math.isfinite(max_return) else None
-        )  # a reward model's scores are unbounded
+        return max_return if math.isfinite(max_return) else None  # a reward model's scores are unbounded
     except (PalaverError, TypeError, ValueError):
         return None
 
@@ -289,7 +274,7 @@ def origin(launches: Iterable[Mapping[str, Any]]) -> str:
     'Palaver 0.1.0, commit c0ffee, warm start m (abc)'
     """
     known = list(launches)
-    starts = [start for launch in known for start in launch.get("warm_starts", {}).values()]
+    starts = (start for launch in known for start in launch.get("warm_starts", {}).values())
     named = [f"{start['model']} ({start['hash']})" for start in starts] or [UNKNOWN]
     return ", ".join(
         f"{what} {' and '.join(dict.fromkeys(values))}"

@@ -80,10 +80,6 @@ class Scenario(Section):
     max_reward: float | None = None
     score: Literal["added", "own"] = "added"
 
-    def sampling_parameters(self) -> Sampling:
-        """`sampling` as policies take it."""
-        return Sampling(**self.sampling.model_dump())
-
 
 def is_scenario(name: str) -> bool:
     """Return whether `name` is a shipped scenario or the path of a YAML file."""
@@ -106,14 +102,6 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationC
         ConfigError: its environment does not exist.
     """
     seats = spec(scenario.env).agents
-    seatings = tuple(
-        FocalRound(
-            focal_agents,
-            {agent: scenario.partner.policy for agent in seats if agent not in focal_agents},
-            scenario.partner.weights,
-        )
-        for focal_agents in scenario.focal
-    )
     return EvaluationConfig(
         env=scenario.env,
         keywords=scenario.keywords,
@@ -121,9 +109,16 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationC
         n=scenario.n,
         samples=scenario.samples,
         seed=scenario.seed,
-        sampling=scenario.sampling_parameters(),
+        sampling=Sampling(**scenario.sampling.model_dump()),
         options=options,
-        seatings=seatings,
+        seatings=tuple(
+            FocalRound(
+                focal_agents,
+                {agent: scenario.partner.policy for agent in seats if agent not in focal_agents},
+                scenario.partner.weights,
+            )
+            for focal_agents in scenario.focal
+        ),
         scenario=scenario.name,
         max_reward=scenario.max_reward,
         added=scenario.score == "added",

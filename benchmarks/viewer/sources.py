@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from palaver.benchmarks.reports.run_folder import RunFolder, episode_of, object_of, read
+from palaver.benchmarks.reports.run_folder import RunFolder, episode_of, read
 from palaver.benchmarks.viewer.battles import unread_battles
 from palaver.core import CheckpointError, Episode
 from palaver.trainers.run.files import CONFIG, METRICS
 from palaver.trainers.trajectories import files
+from palaver.utils.run_folder import object_of
 
 LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and never loaded
 _NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")
@@ -100,7 +101,7 @@ def spread(sources: Sequence[ViewerSource]) -> list[ViewerSource]:
 
 
 def _parsed(line: bytes | None) -> Episode | None:
-    record = None if line is None else object_of(line)
+    record = None if line is None else object_of(line)[0]
     return None if record is None else episode_of(record)
 
 

@@ -61,12 +61,9 @@ def locked(folder: Path) -> Iterator[None]:
         ConfigError: the folder cannot be made, or its file system has no locks.
     """
     with contextlib.ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
             file = stack.enter_context((folder / LOCK).open("a+b", buffering=0))
             _take(file, folder)
-        except OSError as error:
-            raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
         _sweep(folder)
         try:
             yield
@@ -126,11 +123,12 @@ def _sweep(folder: Path) -> None:
         below[:] = [child for child in below if not Path(root, child, LOCK).exists()]
         for name in names:
             *_, pid = name.rpartition(".")
-            if name.startswith(WRITING) and pid.isdigit() and not _alive(int(pid)):
+            if name.startswith(WRITING) and pid.isdigit() and not alive(int(pid)):
                 Path(root, name).unlink(missing_ok=True)
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Return whether a process of this machine has that id, which is positive."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -150,6 +148,20 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 # --- writing -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Context in which files of a folder are written; a missing folder is made.
+
+    Raises:
+        ConfigError: the folder or a file cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -332,7 +344,7 @@ def read_lines(
     texts = path.read_bytes().split(b"\n")
     cut = bool(texts[-1])
     for line_number, raw in enumerate(texts if cut else texts[:-1], start=1):
-        record, reason = _object(raw)
+        record, reason = object_of(raw)
         if record is not None:
             reason = check(record)
         elif cut and line_number == len(texts):
@@ -344,7 +356,7 @@ def read_lines(
     return lines, damaged
 
 
-def _object(raw: bytes) -> tuple[dict[str, Any] | None, str]:
+def object_of(raw: bytes) -> tuple[dict[str, Any] | None, str]:
     """A line as a JSON object, or what is wrong with it."""
     if not raw.strip():
         return None, "it is empty"

@@ -6,17 +6,20 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from palaver.trainers.objectives.returns import individual_reward
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.tiny.build import ensure
-from palaver.benchmarks.experiments.enumeration import AGENTS, EnumerableGame, Tabular, exact, prompt
-from palaver.benchmarks.experiments.estimators import BIASES, estimate, per_outcome, sampled, settings, table
+from palaver.benchmarks.experiments.enumeration import AGENTS, EnumerableGame, Tabular, exact, outcomes, prompt
+from palaver.benchmarks.experiments.estimators import BIASES, batch_of, estimate, gradients, settings, table
 from palaver.core import Sampling
 from palaver.registry import spec
-from palaver.trainers.algorithms.base import ALGORITHMS
+from palaver.trainers.algorithms.base import ALGORITHMS, chosen
+from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.losses import reinforce
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
@@ -41,6 +44,34 @@ GAMES = {
 }
 TEMPERATURES = [pytest.param(1.0, marks=pytest.mark.slow), 0.7, pytest.param(0.6, marks=pytest.mark.slow)]
 LARGE = ("two turns, tree", "two turns, tree, cross, one agent waits")  # 4,096 outcomes
+
+
+def per_outcome(game: EnumerableGame, config: RunConfig) -> list[float]:
+    """Expectation of the norm of the gradient of a single task, by agent."""
+    models = [Tabular(game, agent) for agent in range(len(AGENTS))]
+    sizes = [0.0] * len(AGENTS)
+    for nodes, chance in outcomes(game, models, config):
+        ours = gradients(game, config, batch_of(game, [nodes], config, models), [1.0], models)
+        sizes = [size + chance * float(gradient.norm()) for size, gradient in zip(sizes, ours, strict=True)]
+    return sizes
+
+
+def sampled(game: EnumerableGame, config: RunConfig, batches: int, tasks: int, seed: int) -> list[torch.Tensor]:
+    """Projection of a sampled batch's gradient on the exact one, (batches,) for each agent.
+
+    The unit is the norm of the exact gradient.
+    """
+    own_rewards = chosen(config.algorithm).credit is individual_reward
+    models = [Tabular(game, agent) for agent in range(len(AGENTS))]
+    goals = exact(game, models, config.policy.temperature, own_rewards)
+    random = np.random.default_rng(seed)
+    projections: list[list[float]] = [[] for _ in AGENTS]
+    for _ in range(batches):
+        drawn = [next(outcomes(game, models, config, random))[0] for _ in range(tasks)]
+        ours = gradients(game, config, batch_of(game, drawn, config, models), [1 / tasks] * tasks, models)
+        for values, one, goal in zip(projections, ours, goals, strict=True):
+            values.append(float((one * goal).sum() / goal.square().sum()))
+    return [torch.tensor(values) for values in projections]
 
 
 def check(name: str, game: str, temperature: float) -> None:

@@ -14,10 +14,10 @@ from palaver.benchmarks.performance.training import limit, toy
 from palaver.benchmarks.performance.training.peer import PeakMemory
 from palaver.benchmarks.performance.training.settings import (
     SETTINGS,
+    BenchmarkError,
     MeasurementOrder,
     ModelShape,
     Peer,
-    TrainingBenchmarkError,
     setting,
 )
 from palaver.core import ConfigError
@@ -133,7 +133,7 @@ def test_a_peer_whose_updates_cannot_be_watched_is_timed_without_memory(tmp_path
 def test_a_broken_peer_is_told_in_one_line(tmp_path, body, message):
     script = tmp_path / "broken.py"
     script.write_text(body)
-    with pytest.raises(TrainingBenchmarkError, match=message) as raised:
+    with pytest.raises(BenchmarkError, match=message) as raised:
         Peer(sys.executable, str(script)).run(setting("A"), MeasurementOrder("A", 1, 1, 1, "cpu"))
     assert "\n" not in str(raised.value)
 
@@ -250,5 +250,5 @@ def test_a_process_that_cannot_start_is_a_mistake(tmp_path):
     script = tmp_path / "s.py"
     script.write_text("")
     order = MeasurementOrder("A", 1, 1, 1, "cpu")
-    with pytest.raises(TrainingBenchmarkError, match="could not measure"):
+    with pytest.raises(BenchmarkError, match="could not measure"):
         Peer(str(script), str(script)).run(replace(setting("A")), order)

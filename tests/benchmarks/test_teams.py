@@ -20,15 +20,13 @@ from palaver.benchmarks.performance.teams import (
     TeamMeasurement,
     combined,
     measure,
-    parameters,
     refuse_what_does_not_fit,
     relative_to_one,
     run,
-    size,
 )
 from palaver.benchmarks.performance.training import toy
 from palaver.benchmarks.performance.training.peer import PeakMemory
-from palaver.benchmarks.performance.training.settings import ModelShape
+from palaver.benchmarks.performance.training.settings import ModelShape, parameters
 from palaver.core import ConfigError
 
 MIB = 1 << 20
@@ -50,20 +48,20 @@ def models(tmp_path_factory) -> str:
 @pytest.mark.parametrize("name", SIZES)
 def test_the_counted_weights_are_the_models(name):
     with torch.device("meta"):
-        made = Qwen3ForCausalLM(Qwen3Config(**size(name).model()))
+        made = Qwen3ForCausalLM(Qwen3Config(**SIZES[name].model()))
     norms = sum(p.numel() for key, p in made.named_parameters() if "norm" in key)
-    assert parameters(size(name)) == made.num_parameters() - norms
+    assert parameters(SIZES[name]) == made.num_parameters() - norms
     assert norms < 0.01 * made.num_parameters()
     if name[0].isdigit():
-        assert parameters(size(name)) == pytest.approx(float(name[:-1]) * 1e6, rel=0.1)
+        assert parameters(SIZES[name]) == pytest.approx(float(name[:-1]) * 1e6, rel=0.1)
 
 
 def test_what_is_needed_is_reckoned_as_by_hand():
-    weights = parameters(size("25M"))
+    weights = parameters(SIZES["25M"])
     order = replace(ORDER, size="25M")
     assert [replace(order, kind=kind).needed / weights for kind in KINDS] == [20, 68, 20, 8, 68]
     half = replace(ORDER, size="Qwen3-0.6B")
-    assert [replace(half, kind=kind).needed / parameters(size("Qwen3-0.6B")) for kind in KINDS] == [18, 60, 18, 4, 60]
+    assert [replace(half, kind=kind).needed / parameters(SIZES["Qwen3-0.6B"]) for kind in KINDS] == [18, 60, 18, 4, 60]
 
 
 def test_what_does_not_fit_is_refused_in_one_line():

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from palaver.agents.llm.model.inference_copy import evaluating
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.llm.scoring.logprobs import response_logprobs
-from palaver.agents.llm.scoring.packing import padded, token_batches
+from palaver.agents.llm.scoring.logprobs import response_logprobs, token_batches
+from palaver.agents.llm.scoring.packing import padded
 from palaver.core import ConfigError, Conversation, Message, PolicyError
 from palaver.trainers.config.run import RunConfig
 
@@ -323,4 +323,4 @@ def _scaled(vector: Tensor) -> Tensor:
 def _batches(ids: Sequence[Sequence[int]], max_tokens: int) -> Iterator[list[int]]:
     """Batches of rows, long texts first, of at most `max_tokens` padded tokens (or one text)."""
     rows = sorted(range(len(ids)), key=lambda row: (-len(ids[row]), row))
-    return token_batches(rows, lambda row: len(ids[row]), max_tokens)
+    return token_batches(rows, [len(ids[row]) for row in rows], max_tokens)

@@ -13,7 +13,7 @@ marlhf.png     the same as a figure
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,12 @@ from rich.console import Console
 
 import palaver
 from palaver.agents.make_policy import model_source
-from palaver.benchmarks.experiments.marlhf.figure import draw
 from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, load
-from palaver.benchmarks.experiments.marlhf.truth import Truth, truth
-from palaver.core import CheckpointError, ConfigError
+from palaver.benchmarks.experiments.marlhf.truth import draw, truth
+from palaver.core import ConfigError
 from palaver.trainers.preferences import source
 from palaver.trainers.preferences.record import read, write
-from palaver.trainers.reward_model.fit import FitResult, Report, fit, need_trl
+from palaver.trainers.reward_model.fit import Report, fit, need_trl
 from palaver.trainers.run.files import CONFIG, ended
 from palaver.trainers.train import prepare, resume, train
 from palaver.utils.config import dump
@@ -78,27 +77,23 @@ def run(config: MARLHFConfig, folder: Path, progress: MarlhfProgress) -> dict[st
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{str(folder)!r} holds something else; choose another folder")
     with locked(folder):
-        return _run(config, folder, progress)
-
-
-def _run(config: MARLHFConfig, folder: Path, progress: MarlhfProgress) -> dict[str, Any]:
-    _open(config, folder)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    report = _reward_model(config, folder, progress)
-    record: dict[str, Any] = {"reward_model": report}
-    team = config.run(str(folder / MODEL))
-    if team is not None:
-        if not ended(folder / TEAM):
-            resume(folder / TEAM, console=progress.console) if _begun(folder) else train(
-                team, folder / TEAM, console=progress.console
-            )
-        if not ended(folder / TEAM):
-            return record
-        result = truth(folder / TEAM)
-        record |= asdict(result)
-        _picture(result, report, folder)
-    replace_text(folder / RESULT, json.dumps(record, indent=1) + "\n")
+        _open(config, folder)
+        if config.threads:
+            torch.set_num_threads(config.threads)
+        report = _reward_model(config, folder, progress)
+        record: dict[str, Any] = {"reward_model": report}
+        team = config.run(str(folder / MODEL))
+        if team is not None:
+            begun, console = (folder / TEAM / CONFIG).is_file(), progress.console
+            if not ended(folder / TEAM):
+                resume(folder / TEAM, console=console) if begun else train(team, folder / TEAM, console=console)
+            if not ended(folder / TEAM):
+                return record
+            result, held_out = truth(folder / TEAM), report["held_out"]
+            record |= asdict(result)
+            title = f"reward model: {100 * held_out['accuracy']:.1f} % of {held_out['pairs']} held-out pairs"
+            draw(result, title, folder / PICTURE)
+        replace_text(folder / RESULT, json.dumps(record, indent=1) + "\n")
     return record
 
 
@@ -119,47 +114,19 @@ def _reward_model(config: MARLHFConfig, folder: Path, progress: MarlhfProgress) 
     if path.is_file():
         return dict(json.loads(path.read_text(encoding="utf-8")))
     if not (folder / PAIRS).is_file():
-        gathered = source.gather(config.pairs, config.seed, config.device, progress.report)
-        write(folder / PAIRS, gathered)
+        write(folder / PAIRS, source.gather(config.pairs, config.seed, config.device, progress.report))
     pairs = read(str(folder / PAIRS))
     progress.report(f"{len(pairs):,} pairs of {len({pair.task for pair in pairs}):,} tasks in {folder / PAIRS}")
     name = model_source(config.fit.model, palaver.spec(config.pairs.env.id).demonstrations)
     fitted = fit(
         pairs, name, config.fit, folder / MODEL, seed=config.seed, device=config.device, report=progress.fitting
     )
-    report = _report(fitted)
-    replace_text(path, json.dumps(report, indent=1) + "\n")
-    return report
-
-
-def _report(fitted: FitResult) -> dict[str, Any]:
-    parts = {"held_out": fitted.held_out, "before": fitted.before, "train": fitted.train}
-    return {
-        **{name: asdict(quality) for name, quality in parts.items()},
+    report = {
+        "held_out": asdict(fitted.held_out),
+        "before": asdict(fitted.before),
+        "train": asdict(fitted.train),
         "too_long": fitted.too_long,
         "history": fitted.history,
     }
-
-
-def _begun(folder: Path) -> bool:
-    return (folder / TEAM / CONFIG).is_file()
-
-
-def _picture(result: Truth, report: Mapping[str, Any], folder: Path) -> None:
-    held_out = report["held_out"]
-    draw(
-        result,
-        f"reward model: {100 * held_out['accuracy']:.1f} % of {held_out['pairs']} held-out pairs",
-        folder / PICTURE,
-    )
-
-
-def finished(folder: Path) -> dict[str, Any]:
-    """Read the results of a finished run.
-
-    Raises:
-        CheckpointError: it is not finished.
-    """
-    if not (folder / RESULT).is_file():
-        raise CheckpointError(f"{str(folder)!r} has no {RESULT} yet: go on with palaver train --resume {folder}")
-    return dict(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+    replace_text(path, json.dumps(report, indent=1) + "\n")
+    return report

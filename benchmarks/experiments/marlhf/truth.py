@@ -1,4 +1,4 @@
-"""True reward of a team that was trained on a reward model, compared with the model's score.
+"""True reward of a team trained on a reward model, the model's score, and their figure.
 
 The environment still computes its own reward as the metric `own`. Scores of a reward model have neither a unit nor a
 zero, so they are put on the scale of the reward by the straight line of least squares through the episodes of the
@@ -10,12 +10,13 @@ training, and grows where the team finds out what the model likes and the enviro
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from palaver.benchmarks.reports.charts import PAPER, Chart, save_png, smoothed
 from palaver.core import CheckpointError, Episode
 from palaver.trainers.rollout.evaluation import summarize
 from palaver.trainers.run.files import METRICS
@@ -23,6 +24,7 @@ from palaver.trainers.run.logging import read_metrics
 from palaver.utils.stats.improvement import Improvement, improvement
 
 OWN = "own"
+TRUE, SCORE, GAP = PAPER.color(0), PAPER.color(1), PAPER.color(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +85,31 @@ def truth(folder: Path) -> Truth:
     Raises:
         CheckpointError: its episodes were not saved, or it was not trained on a reward model.
     """
-    played = {step: _episodes(path) for step, path in _files(folder)}
+    paths = {int(path.stem.rpartition("-")[2]): path for path in (folder / "episodes").glob("eval-*.jsonl")}
+    played = {step: _episodes(paths[step]) for step in sorted(paths)}
     if len(played) < 2:
         raise CheckpointError(f"{str(folder)!r} has fewer than two evaluations with episodes (eval.n, log.episodes)")
-    a, b = line([(episode.team_return(), _own_return(episode)) for episode in played[min(played)]])
+    a, b = line(
+        [
+            (episode.team_return(), float(sum(turn.metrics[OWN] for turn in episode.turns)))
+            for episode in played[min(played)]
+        ]
+    )
     summaries = {step: summarize([_paid_own(episode) for episode in episodes]) for step, episodes in played.items()}
-    points = []
-    for step, summary in summaries.items():
-        score = summarize(played[step]).mean
-        scaled = a + b * score
-        points.append(
-            TruthPoint(step, summary.mean, summary.low, summary.high, score, scaled, scaled - summary.mean, summary.n)
-        )
+    scores = {step: summarize(episodes).mean for step, episodes in played.items()}
+    scaled = {step: a + b * score for step, score in scores.items()}
+    points = [
+        TruthPoint(step, own.mean, own.low, own.high, scores[step], scaled[step], scaled[step] - own.mean, own.n)
+        for step, own in summaries.items()
+    ]
     first, last = summaries[min(summaries)], summaries[max(summaries)]
     change = {task: last.by_task[task] - first.by_task[task] for task in first.by_task if task in last.by_task}
-    return Truth((a, b), points, _steps(folder, a, b), improvement([last.mean - first.mean], [change]))
+    steps = [
+        TruthStep(row["step"], row[f"metric/{OWN}"], row["reward/mean"], a + b * row["reward/mean"])
+        for row in read_metrics(folder / METRICS)
+        if row["kind"] == "train"
+    ]
+    return Truth((a, b), points, steps, improvement([last.mean - first.mean], [change]))
 
 
 def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -114,18 +126,6 @@ def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(y.mean() - b * x.mean()), b
 
 
-def _steps(folder: Path, a: float, b: float) -> list[TruthStep]:
-    lines = [row for row in read_metrics(folder / METRICS) if row["kind"] == "train"]
-    return [
-        TruthStep(row["step"], row[f"metric/{OWN}"], row["reward/mean"], a + b * row["reward/mean"]) for row in lines
-    ]
-
-
-def _files(folder: Path) -> list[tuple[int, Path]]:
-    paths = [(int(path.stem.rpartition("-")[2]), path) for path in (folder / "episodes").glob("eval-*.jsonl")]
-    return sorted(paths)
-
-
 def _episodes(path: Path) -> list[Episode]:
     episodes = [Episode.from_dict(json.loads(text)) for text in path.read_text(encoding="utf-8").splitlines()]
     scored = [episode for episode in episodes if episode.scored]
@@ -134,14 +134,35 @@ def _episodes(path: Path) -> list[Episode]:
     return scored
 
 
-def _own_return(episode: Episode) -> float:
-    return float(sum(turn.metrics[OWN] for turn in episode.turns))
-
-
 def _paid_own(episode: Episode) -> Episode:
     """Return the episode with the environment's own rewards."""
-    turns = []
-    for turn in episode.turns:
-        rewards: Mapping[str, float] = dict.fromkeys(turn.rewards, turn.metrics[OWN])
-        turns.append(replace(turn, rewards=rewards, components={agent: {OWN: rewards[agent]} for agent in rewards}))
-    return replace(episode, turns=tuple(turns))
+    turns = tuple(
+        replace(
+            turn,
+            rewards=dict.fromkeys(turn.rewards, turn.metrics[OWN]),
+            components={agent: {OWN: turn.metrics[OWN]} for agent in turn.rewards},
+        )
+        for turn in episode.turns
+    )
+    return replace(episode, turns=turns)
+
+
+def draw(result: Truth, title: str, path: Path) -> None:
+    """Write the picture as PNG."""
+    points = result.evaluations
+    steps = [point.step for point in points]
+
+    def rewards_and_gap(rewards: Chart, gap: Chart) -> None:
+        if result.steps:
+            means = smoothed([record.scaled for record in result.steps])
+            rewards.line([record.step for record in result.steps], means, SCORE, "score, training tasks", alpha=0.5)
+        rewards.dots(steps, [point.scaled for point in points], SCORE, "score, held-out tasks", marker="o--", size=5)
+        ends = [(point.low, point.high) for point in points]
+        true = [point.true for point in points]
+        rewards.dots(steps, true, TRUE, "true reward, held-out tasks", ends=ends, marker="o-", size=5)
+        rewards.labels(y="reward")
+        gap.rule(0, dashes="-")
+        gap.dots(steps, [point.gap for point in points], GAP, marker="o-", size=5)
+        gap.labels("step; scores are on the scale of the reward, as they lay before training", "score less true")
+
+    save_png(path, title, (8, 6), rewards_and_gap, layout=[[0], [1]], sharex=True, height_ratios=(5, 2))

@@ -39,12 +39,12 @@ def pairs(printed: Lab, fresh: Lab) -> list[CellPair]:
     """
     if shared := {result.seed for result in printed.results} & {result.seed for result in fresh.results}:
         raise ConfigError(f"both laboratories hold seed {min(shared)}; run the fresh one with other seeds: seed=200")
-    cell_pairs = []
-    for name in printed.algorithms:
-        for game in printed.columns:
-            interval = welch(fresh.returns(name, game), printed.returns(name, game))
-            if interval:
-                cell_pairs.append(CellPair(name, game, interval))
+    cell_pairs = [
+        CellPair(name, game, interval)
+        for name in printed.algorithms
+        for game in printed.columns
+        if (interval := welch(fresh.returns(name, game), printed.returns(name, game)))
+    ]
     if not cell_pairs:
         raise ConfigError("the laboratories share no cell with two seeds in each")
     return cell_pairs

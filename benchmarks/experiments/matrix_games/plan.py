@@ -137,7 +137,8 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> MatrixGamesPlan:
     )
     if not cells:
         raise ConfigError("lab.skip leaves no cell of the games and algorithms chosen")
-    columns = {game: _column(next(cell for cell in cells if cell.game == game)) for game in _games(cells)}
+    played = dict.fromkeys(cell.game for cell in cells)
+    columns = {game: _column(next(cell for cell in cells if cell.game == game)) for game in played}
     text = OmegaConf.to_yaml(OmegaConf.create({NAME: lab.model_dump(mode="json"), **sections}))
     return MatrixGamesPlan(lab, cells, columns, str(text), out)
 
@@ -151,12 +152,9 @@ def _rows(lab: LabConfig) -> list[str]:
     return _chosen("algorithms", lab.algorithms, ALGORITHMS)
 
 
-def _games(cells: Sequence[MatrixGameRun]) -> list[str]:
-    return list(dict.fromkeys(cell.game for cell in cells))
-
-
 def _config(values: Settings, lab: LabConfig, algorithm: str, game: str, seed: int) -> RunConfig:
-    chosen = merged(values, lab.settings.get(algorithm, {}), _of_game(lab, game), lab.overrides)
+    built_in = {"env": {"game": game}} if game in BUILT_IN else {}  # a column named like a game plays it
+    chosen = merged(values, lab.settings.get(algorithm, {}), built_in, lab.variants.get(game, {}), lab.overrides)
     config = merged(chosen, {"algorithm": {"name": algorithm}, "seed": seed, "out": ""})
     try:
         run_config = parse(config)
@@ -166,18 +164,11 @@ def _config(values: Settings, lab: LabConfig, algorithm: str, game: str, seed: i
     return run_config
 
 
-def _of_game(lab: LabConfig, game: str) -> Settings:
-    """Settings of a column; one named like a built-in game plays that game."""
-    env_values = {"env": {"game": game}} if game in BUILT_IN else {}
-    return merged(env_values, lab.variants.get(game, {}))
-
-
 def _column(cell: MatrixGameRun) -> Column:
     env = palaver.make(cell.config.env.id, **cell.config.env.keywords())
     if not isinstance(env, MatrixEnv):
         raise ConfigError(f"a laboratory plays matrix-v1, whose best return is known; {cell.game} is {env}")
-    sizes, states = env.game.sizes, env.game.states
-    even = {state: [[1 / size] * size for size in sizes] for state in states}
+    even = {state: [[1 / size] * size for size in env.game.sizes] for state in env.game.states}
     by_chance = float(expected_return(env.game, even).mean()) * env.repeats
     return Column(env.game.title, float(env.max_return or 0.0), by_chance)
 

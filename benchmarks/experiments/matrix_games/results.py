@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from palaver.benchmarks.experiments.matrix_games.plan import Column, MatrixGameRun, MatrixGamesPlan
-from palaver.benchmarks.experiments.runner import finished, results_of
+from palaver.benchmarks.experiments.runner import results_of
 from palaver.benchmarks.reports.run_folder import number
 from palaver.trainers.run.files import LAUNCH, METRICS, ended
 from palaver.trainers.run.logging import read_metrics
@@ -108,10 +108,8 @@ class Lab:
 
     def score(self, algorithm: str, game: str) -> AlgorithmScore:
         """One cell of the table."""
-        runs = [result for result in self.results if (result.algorithm, result.game) == (algorithm, game)]
-        values = self.returns(algorithm, game)
-        errors = [result.error for result in runs if result.status == "failed"]
-        return score(values, self.columns[game], errors)
+        errors = [result.error for result in self.failed if (result.algorithm, result.game) == (algorithm, game)]
+        return score(self.returns(algorithm, game), self.columns[game], errors)
 
     def returns(self, algorithm: str, game: str) -> list[float]:
         """The returns of a cell's runs, seed by seed."""
@@ -121,8 +119,8 @@ class Lab:
             if (result.algorithm, result.game) == (algorithm, game) and result.after is not None
         ]
 
-    def save(self, folder: Path) -> Path:
-        """Write `lab.json` and return its path."""
+    def save(self, folder: Path) -> None:
+        """Write `lab.json`."""
         table = {name: {game: asdict(self.score(name, game)) for game in self.columns} for name in self.algorithms}
         values = {
             "minutes": self.minutes,
@@ -133,9 +131,7 @@ class Lab:
             "table": table,
             "runs": [asdict(result) for result in self.results],
         }
-        path = folder / RESULTS
-        replace_text(path, json.dumps(values, indent=1) + "\n")
-        return path
+        replace_text(folder / RESULTS, json.dumps(values, indent=1) + "\n")
 
 
 def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -> AlgorithmScore:
@@ -199,15 +195,10 @@ def collect(
         else read(cell, folder)
         for cell in plan.cells
     )
-    made_with = {**provenance, "warm_starts": _warm_starts(plan, folder)}
+    launches = (read_record(folder / cell.subfolder / LAUNCH) for cell in plan.cells)
+    starts = (start for launch in launches for start in launch.get("warm_starts", {}).values())
+    made_with = {**provenance, "warm_starts": {start["model"]: start["hash"] for start in starts}}
     return Lab(plan.algorithms, plan.columns, results, made_with, minutes, plan.lab.without)
-
-
-def _warm_starts(plan: MatrixGamesPlan, folder: Path) -> dict[str, str]:
-    """Map the names of the runs' initial tiny models to their hashes."""
-    launches = [read_record(folder / cell.subfolder / LAUNCH) for cell in plan.cells]
-    starts = [start for launch in launches for start in launch.get("warm_starts", {}).values()]
-    return {start["model"]: start["hash"] for start in starts}
 
 
 def read(cell: MatrixGameRun, folder: Path) -> MatrixGameResult:
@@ -224,12 +215,3 @@ def read(cell: MatrixGameRun, folder: Path) -> MatrixGameResult:
         None
     ]
     return MatrixGameResult(cell.algorithm, cell.game, cell.seed, "done", means[0], means[-1], wall, cpu)
-
-
-def settled(cell: MatrixGameRun, folder: Path) -> bool:
-    """Return whether this cell is finished.
-
-    Raises:
-        ConfigError: it is, with another config.
-    """
-    return read(cell, folder).status == "done" and finished(cell, folder)

@@ -15,7 +15,7 @@ from typing import Any
 from palaver.benchmarks.experiments.matrix_games import results
 from palaver.benchmarks.experiments.matrix_games.plan import FILE, MatrixGameRun, MatrixGamesPlan
 from palaver.benchmarks.experiments.matrix_games.results import OUTCOME, Lab, MatrixGameResult
-from palaver.benchmarks.experiments.runner import train_all
+from palaver.benchmarks.experiments.runner import finished, train_all
 from palaver.core import ConfigError, PalaverError, usable_cores
 from palaver.utils.run_folder import locked, replace_text
 
@@ -50,7 +50,7 @@ def prepare(plan: MatrixGamesPlan, folder: Path) -> PendingRuns:
     Raises:
         ConfigError: the folder holds a cell with other settings, or no cell can be run.
     """
-    todo = tuple(cell for cell in plan.cells if not results.settled(cell, folder))
+    todo = [cell for cell in plan.cells if results.read(cell, folder).status != "done" or not finished(cell, folder)]
     refused = refusals(plan)
     if len(refused) == len(plan.cells):
         raise ConfigError(next(iter(refused.values())))
@@ -62,14 +62,12 @@ def refusals(plan: MatrixGamesPlan) -> dict[MatrixGameRun, str]:
     from palaver.trainers.train import prepare
 
     errors: dict[tuple[str, str], str] = {}
-    for cell in plan.cells:
-        if (cell.algorithm, cell.game) not in errors:
-            try:
-                prepare(cell.config)
-                errors[cell.algorithm, cell.game] = ""
-            except PalaverError as error:
-                errors[cell.algorithm, cell.game] = str(error)
-    return {cell: why for cell in plan.cells if (why := errors[cell.algorithm, cell.game])}
+    for kind, cell in {(cell.algorithm, cell.game): cell for cell in plan.cells}.items():
+        try:
+            prepare(cell.config)
+        except PalaverError as error:
+            errors[kind] = str(error)
+    return {cell: why for cell in plan.cells if (why := errors.get((cell.algorithm, cell.game)))}
 
 
 def run(work: PendingRuns, provenance: Mapping[str, Any], report: Report = lambda _: None) -> Lab:
@@ -88,22 +86,18 @@ def run(work: PendingRuns, provenance: Mapping[str, Any], report: Report = lambd
     began = time.perf_counter()
     with locked(work.folder):
         replace_text(work.folder / FILE, work.plan.text)
+        launch = {"recipe": str(work.folder / FILE), "overrides": []}
+        kept = work.plan.lab.checkpoints
         try:
-            _train(work, provenance, report)
+            for cell, outcome in train_all(
+                work.todo, work.folder, work.workers, lambda _: launch, provenance, checkpoints=kept
+            ):
+                run_folder = work.folder / cell.subfolder
+                run_folder.mkdir(parents=True, exist_ok=True)
+                replace_text(run_folder / OUTCOME, json.dumps(asdict(outcome)) + "\n")
+                report(results.read(cell, work.folder))
         finally:
             minutes = round((time.perf_counter() - began) / 60, 2)
             lab = results.collect(work.plan, work.folder, work.refused, provenance, minutes)
             lab.save(work.folder)
     return lab
-
-
-def _train(work: PendingRuns, provenance: Mapping[str, Any], report: Report) -> None:
-    launch = {"recipe": str(work.folder / FILE), "overrides": []}
-    checkpoints = work.plan.lab.checkpoints
-    for cell, outcome in train_all(
-        work.todo, work.folder, work.workers, lambda _: launch, provenance, checkpoints=checkpoints
-    ):
-        run_folder = work.folder / cell.subfolder
-        run_folder.mkdir(parents=True, exist_ok=True)
-        replace_text(run_folder / OUTCOME, json.dumps(asdict(outcome)) + "\n")
-        report(results.read(cell, work.folder))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -70,15 +70,27 @@ def markdown(lab: Lab) -> str:
     for name in lab.algorithms:
         cells = (" ".join(filter(None, cell(lab.score(name, game)))) for game in lab.columns)
         rows.append([f"**{prose(name)}**", *cells])
-    head = ["", *map(prose, lab.columns)]
-    return markdown_table(head, rows, ["---", *("---:" for _ in lab.columns)]) + "\n"
+    return markdown_table(["", *map(prose, lab.columns)], rows, ["---", *("---:" for _ in lab.columns)]) + "\n"
 
 
 def write(lab: Lab, folder: Path) -> tuple[Path, Path]:
     """Write `lab.html` and `lab.png`; returns their paths."""
-    picture = folder / PICTURE
+    page, picture = folder / PAGE, folder / PICTURE
     draw(lab, picture)
-    return _page(lab, folder / PAGE), picture
+    values = {
+        "lab": lab,
+        "rows": [  # (algorithm, [(value, spread, shade in percent, share in words)])
+            (name, [(*cell(score), round(100 * shade(score)), _share(score)) for score in scores])
+            for name, scores in ((name, [lab.score(name, game) for game in lab.columns]) for name in lab.algorithms)
+        ],
+        "read": READ,
+        "caption": _caption(lab),
+        "failed": lab.failed,
+        "seconds": _seconds(lab),
+        "made_with": lab.provenance,
+    }
+    replace_text(page, pages.render(HERE, "lab.html.j2", values, {"shown": formatted}))
+    return page, picture
 
 
 def draw(lab: Lab, path: Path) -> None:
@@ -111,29 +123,6 @@ def _caption(lab: Lab) -> str:
     )
 
 
-def _page(lab: Lab, path: Path) -> Path:
-    values = {
-        "lab": lab,
-        "rows": _rows(lab),
-        "read": READ,
-        "caption": _caption(lab),
-        "failed": lab.failed,
-        "seconds": _seconds(lab),
-        "made_with": lab.provenance,
-    }
-    text = pages.render(HERE, "lab.html.j2", values, {"shown": formatted})
-    replace_text(path, text)
-    return path
-
-
-def _rows(lab: Lab) -> Sequence[tuple[str, list[tuple[str, str, int, str]]]]:
-    """(algorithm, [(value, spread, shade in percent, share in words)])."""
-    return [
-        (name, [(*cell(score), round(100 * shade(score)), _share(score)) for score in scores])
-        for name, scores in ((name, [lab.score(name, game) for game in lab.columns]) for name in lab.algorithms)
-    ]
-
-
 def _share(score: AlgorithmScore) -> str:
     if score.error:
         return score.error
@@ -148,9 +137,6 @@ def _share(score: AlgorithmScore) -> str:
 
 def _seconds(lab: Lab) -> Mapping[str, float]:
     """Algorithm -> mean CPU seconds of a run."""
-    means = {}
-    for name in lab.algorithms:
-        spent = [result.cpu_s for result in lab.results if result.algorithm == name and result.status == "done"]
-        if spent:
-            means[name] = sum(spent) / len(spent)
-    return means
+    done = [result for result in lab.results if result.status == "done"]
+    spent = {name: [result.cpu_s for result in done if result.algorithm == name] for name in lab.algorithms}
+    return {name: sum(seconds) / len(seconds) for name, seconds in spent.items() if seconds}

@@ -121,6 +121,5 @@ def read(source: str, overrides: Sequence[str] = ()) -> ReasoningPlan:
     Raises:
         ConfigError: it cannot be read, or a field does not fit.
     """
-    given = values("reasoning", source)
-    plan = validated(ReasoningPlan, given, where=f"{source}: ")
+    plan = validated(ReasoningPlan, values("reasoning", source), where=f"{source}: ")
     return plan.model_copy(update={"overrides": (*plan.overrides, *overrides)})

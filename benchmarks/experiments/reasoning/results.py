@@ -64,14 +64,12 @@ class Results:
         """The cells of a row in order of their seeds."""
         return sorted((cell for cell in self.cells if cell.row == row), key=lambda cell: cell.seed)
 
-    def save(self, folder: Path) -> Path:
-        """Write `results.json` and return its path."""
+    def save(self, folder: Path) -> None:
+        """Write `results.json`."""
         values = {"beside": self.baseline} | asdict(self) | {"cells": [asdict(cell) for cell in self.cells]}
         del values["baseline"]  # its key in the file is `beside`
         lines = json.dumps(values, indent=1).replace("\n    ", " ").replace("\n   ]", " ]")  # a line for each list
-        path = folder / RESULTS
-        replace_text(path, lines + "\n")
-        return path
+        replace_text(folder / RESULTS, lines + "\n")
 
 
 def load(folder: Path) -> Results:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from palaver.benchmarks.comparison.finished_runs import refuse
@@ -20,7 +21,6 @@ from palaver.benchmarks.experiments.reasoning.results import RESULTS, Results, T
 from palaver.benchmarks.experiments.runner import finished, train_all
 from palaver.benchmarks.reports.run_folder import number
 from palaver.core import Episode, Sampling
-from palaver.envs.base.env import TextEnv
 from palaver.registry import make
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.run.files import METRICS
@@ -93,12 +93,15 @@ def run(
 
 def _train(work: PendingTeams, workers: int, provenance: Mapping[str, Any], report: Say) -> dict[tuple[str, int], str]:
     """Train the unfinished runs; returns (recipe, seed) -> error."""
-
-    def launch(training: Training) -> dict[str, Any]:
-        return {"recipe": training.recipe, "overrides": [*work.plan.overrides, f"seed={training.seed}"]}
-
     failed = {}
-    for training, outcome in train_all(work.todo, work.folder, workers, launch, provenance, checkpoints=True):
+    for training, outcome in train_all(
+        work.todo,
+        work.folder,
+        workers,
+        lambda run: {"recipe": run.recipe, "overrides": [*work.plan.overrides, f"seed={run.seed}"]},
+        provenance,
+        checkpoints=True,
+    ):
         name = f"{training.recipe}, seed {training.seed}"
         report(f"{name}: {outcome.error or f'trained in {outcome.cpu_s:.0f} CPU seconds'}")
         if outcome.error:
@@ -110,7 +113,7 @@ def _play(
     work: PendingTeams, failed: Mapping[tuple[str, int], str], provenance: Mapping[str, Any], report: Say
 ) -> Results:
     plan = work.plan
-    tasks = tuple(task.id for task in _env(plan, plan.rows[0]).tasks)
+    tasks = tuple(task.id for task in make(plan.env, **plan.played(plan.rows[0])).unwrapped.tasks)
     known = load(work.folder).cells if (work.folder / RESULTS).is_file() else ()
     done = {(cell.row, cell.seed, cell.digest): cell for cell in known}
     names = tuple(row.name for row in plan.rows)
@@ -169,19 +172,12 @@ def right(episodes: Sequence[Episode]) -> tuple[float, ...]:
 
 def written(episodes: Sequence[Episode]) -> float:
     """Mean number of tokens of an episode, over all agents and turns."""
-    tokens = [
+    return fmean(
         sum(len(u.token_ids) for turn in episode.turns for u in turn.completions.values()) for episode in episodes
-    ]
-    return sum(tokens) / len(tokens)
+    )
 
 
 def spent(run: Path) -> tuple[int, float]:
     """Number of training tokens that a run sampled, and its CPU seconds."""
     lines = [line for line in read_metrics(run / METRICS) if line.get("kind") == "train"]
     return int(sum(number(line, "sampled_tokens") or 0.0 for line in lines)), number(lines[-1], "cpu_s") or 0.0
-
-
-def _env(plan: ReasoningPlan, row: TableLine) -> TextEnv:
-    env = make(plan.env, **plan.played(row))
-    assert isinstance(env, TextEnv)
-    return env

@@ -1,17 +1,27 @@
-"""The table of teams in Markdown: shares of right answers with intervals, and costs."""
+"""The table of teams, in Markdown, as a figure and exported with its runs.
+
+It has shares of right answers with intervals, and costs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from palaver.benchmarks.experiments.reasoning.results import Results, TeamSeedResult
+from palaver.benchmarks.comparison.export import export_run, exporting
+from palaver.benchmarks.comparison.finished_runs import trial
+from palaver.benchmarks.experiments.reasoning.results import Results, TeamSeedResult, load
+from palaver.benchmarks.reports.charts import Chart, label, save_png
+from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import interval
 from palaver.utils.stats.improvement import Improvement, improvement
 from palaver.utils.tables import Table
 
+PICTURE = "teams.png"
+APART = 0.16  # of a line's height: sampled above, greedy below
 How = Literal["sampled", "greedy"]
 COLUMNS = (
     "team",
@@ -54,21 +64,21 @@ class Line:
 
 def lines(results: Results) -> list[Line]:
     """Lines of all rows that have cells."""
-    return [_line(name, cells, results) for name in results.rows if (cells := results.of(name))]
-
-
-def _line(name: str, cells: Sequence[TeamSeedResult], results: Results) -> Line:
-    return Line(
-        name,
-        len(cells),
-        share(cells, "sampled", results.tasks),
-        share(cells, "greedy", results.tasks),
-        difference(cells, results.of(results.after.get(name, "")), results.tasks),
-        difference(cells, results.of(results.baseline), results.tasks) if name != results.baseline else None,
-        fmean(cell.training_tokens for cell in cells),
-        fmean(cell.tokens for cell in cells),
-        fmean(cell.cpu_s for cell in cells),
-    )
+    return [
+        Line(
+            name,
+            len(cells),
+            share(cells, "sampled", results.tasks),
+            share(cells, "greedy", results.tasks),
+            difference(cells, results.of(results.after.get(name, "")), results.tasks),
+            difference(cells, results.of(results.baseline), results.tasks) if name != results.baseline else None,
+            fmean(cell.training_tokens for cell in cells),
+            fmean(cell.tokens for cell in cells),
+            fmean(cell.cpu_s for cell in cells),
+        )
+        for name in results.rows
+        if (cells := results.of(name))
+    ]
 
 
 def difference(
@@ -102,12 +112,14 @@ def markdown(results: Results) -> str:
 
 def cells_of(line: Line) -> tuple[str, ...]:
     """Formatted cells of a line."""
-    gains = (line.learnt, line.gain)
     return (
         line.name,
         share_text(line.sampled),
         share_text(line.greedy),
-        *("–" if gain is None else f"{gain.mean:+.3f} {interval(gain.low, gain.high)}" for gain in gains),
+        *(
+            "–" if gain is None else f"{gain.mean:+.3f} {interval(gain.low, gain.high)}"
+            for gain in (line.learnt, line.gain)
+        ),
         f"{line.training_tokens:,.0f}",
         f"{line.tokens:.0f}",
         f"{line.cpu_s:.0f}",
@@ -128,3 +140,39 @@ def caption(results: Results) -> str:
         f"same team before training; difference: less that of {results.baseline}. Tokens a problem are of all agents "
         "and turns, sampled."
     )
+
+
+def draw_picture(results: Results, folder: Path) -> Path:
+    """Draw all rows that have cells; the picture's path."""
+    table_lines = lines(results)
+
+    def draw(chart: Chart) -> None:
+        for index, (how, shift) in enumerate((("sampled", -APART), ("greedy", APART))):
+            shares = [getattr(line, how) for line in table_lines]
+            heights = [row + shift for row in range(len(shares))]
+            ends = [(share.low, share.high) for share in shares]
+            chart.dots([share.mean for share in shares], heights, chart.color(index), how, ends=ends, across=True)
+        chart.rows([f"{label(line.name)}\n{line.tokens:.0f} tokens a problem" for line in table_lines])
+        chart.labels("share right, with its 95 % interval over seeds and problems")
+
+    title = f"Right answers to {len(results.tasks)} held-out problems"
+    save_png(folder / PICTURE, title, (9.2, 1.6 + 0.42 * len(table_lines)), draw)
+    return folder / PICTURE
+
+
+def export_runs(table: Path, folder: Path) -> Path:
+    """Export a finished table to a new folder.
+
+    Raises:
+        CheckpointError: there is no table, or one of its runs is not finished.
+        ConfigError: the folder exists, or cannot be written.
+    """
+    results = load(table)
+    runs = [trial(read(path)) for path in sorted((table / "runs").glob("*")) if path.is_dir()]
+    with exporting(folder):
+        folder.mkdir(parents=True)
+        for run in runs:
+            export_run(run, folder / "runs" / run.run.folder.name)
+        results.save(folder)
+        draw_picture(results, folder)
+    return folder

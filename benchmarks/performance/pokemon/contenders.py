@@ -11,7 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import psutil
@@ -20,13 +20,6 @@ from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import shared_pool
 
 TEAMS = "sample"
-
-
-class Contender(Protocol):
-    """Interface of a simulator under measurement."""
-
-    def play(self, seconds: float) -> int:
-        """Continue for about `seconds`; returns the number of simulator turns played."""
 
 
 class PalaverContender:
@@ -56,7 +49,7 @@ class PalaverContender:
         return env.reset(seed=self._draw.getrandbits(31))[1]
 
     def play(self, seconds: float) -> int:
-        """Play on; see `Contender`."""
+        """Continue for about `seconds`; returns the number of simulator turns played."""
         done, until = 0, time.perf_counter() + seconds
         while time.perf_counter() < until:
             done += self._step()
@@ -70,7 +63,13 @@ class PalaverContender:
         return done
 
     def _step(self) -> int:
-        done, chosen = 0, [self._choices(infos) for infos in self._infos]
+        done, chosen = (
+            0,
+            [
+                {agent: self._draw.choice(info["legal_actions"]) for agent, info in infos.items() if info["can_act"]}
+                for infos in self._infos
+            ],
+        )
         steps = PokemonEnv.step_together(self._envs, chosen)
         for n, (env, (_, _, _, _, infos)) in enumerate(zip(self._envs, steps, strict=True)):
             turn = int(infos["p1"]["metrics"].get("turn", self._turns[n]))
@@ -81,15 +80,10 @@ class PalaverContender:
             self._infos[n] = self._reset(env) if over else infos
         return done
 
-    def _choices(self, infos: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-        legal = {agent: info["legal_actions"] for agent, info in infos.items() if info["can_act"]}
-        return {agent: self._draw.choice(listed) for agent, listed in legal.items()}
-
 
 def packed_teams(format: str) -> Sequence[str]:
     """Teams of our contender, for the others; empty if the format generates its own."""
-    tasks = PokemonEnv(format, teams=TEAMS).tasks
-    return sorted({team for task in tasks if task["teams"] for team in task["teams"]})
+    return sorted({team for task in PokemonEnv(format, teams=TEAMS).tasks for team in task["teams"] or ()})
 
 
 class PettingZoo:
@@ -116,14 +110,13 @@ class PettingZoo:
                 return 0.0
 
         self._env: Any = Bare(battle_format=format, **_connection(address, teams, _name("z", seed)))
-        box = Box(0.0, 1.0, (1,), np.float32)
-        self._env.observation_spaces = dict.fromkeys(self._env.possible_agents, box)
+        self._env.observation_spaces = dict.fromkeys(self._env.possible_agents, Box(0.0, 1.0, (1,), np.float32))
         self._rng = np.random.default_rng(seed)
         self._seen: Mapping[str, Any] = {}
         self._turn = 0
 
     def play(self, seconds: float) -> int:
-        """Play on; see `Contender`."""
+        """Continue for about `seconds`; returns the number of simulator turns played."""
         done, until = 0, time.perf_counter() + seconds
         while time.perf_counter() < until:
             if not self._env.agents:
@@ -170,7 +163,7 @@ class Websocket:
         asyncio.run_coroutine_threadsafe(one.battle_against(two, n_battles=10**6), POKE_LOOP)
 
     def play(self, seconds: float) -> int:
-        """Play on; see `Contender`."""
+        """Continue for about `seconds`; returns the number of simulator turns played."""
         before = self._turns()
         self._going[0] = True
         time.sleep(seconds)
@@ -208,7 +201,9 @@ def _connection(address: str, teams: Sequence[str], name: str) -> dict[str, Any]
     }
 
 
-def _contender(kind: str, format: str, battles: int, seed: int, address: str) -> Contender:
+def _contender(
+    kind: str, format: str, battles: int, seed: int, address: str
+) -> PalaverContender | PettingZoo | Websocket:
     if kind == "ours":
         return PalaverContender(format, battles, seed)
     teams = packed_teams(format)
@@ -236,8 +231,8 @@ def main(kind: str, format: str, battles: int, seed: int, address: str) -> None:
     for line in sys.stdin:
         cpu, began = cpu_seconds(me), time.perf_counter()
         turns = contender.play(float(line))
-        played: dict[str, Any] = {"turns": turns, "seconds": time.perf_counter() - began}
-        print(json.dumps(played | {"cpu": cpu_seconds(me) - cpu}), flush=True)
+        played = {"turns": turns, "seconds": time.perf_counter() - began, "cpu": cpu_seconds(me) - cpu}
+        print(json.dumps(played), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
@@ -22,7 +22,8 @@ from pydantic import Field
 from rich.console import Console
 
 from palaver.benchmarks.performance.pokemon.contenders import PalaverContender, cpu_seconds
-from palaver.core import ConfigError, PalaverError, usable_cores
+from palaver.benchmarks.performance.training.settings import BenchmarkError
+from palaver.core import ConfigError, usable_cores
 from palaver.envs.pokemon.showdown.server import Server
 from palaver.text import one_line
 from palaver.utils.config import ONE_OR_MORE, Section
@@ -34,10 +35,6 @@ from palaver.utils.workers import wait_or_kill
 OURS = "palaver"
 MISSING = "poke-env is not installed, so only Palaver is measured; run: pip install 'palaver[poke-env]'"
 PATIENCE = 180.0  # seconds beyond those of the measurement
-
-
-class PokemonBenchmarkError(PalaverError):
-    """A measuring process that failed."""
 
 
 class PokemonBenchmarkConfig(Section):
@@ -66,9 +63,9 @@ class _Process:
     """Measuring process, controlled by lines on its pipes."""
 
     def __init__(self, kind: str, format: str, battles: int, seed: int, address: str = "") -> None:
-        arguments = (kind, format, str(battles), str(seed), address)
+        command = [sys.executable, "-W", "ignore", "-m", "palaver.benchmarks.performance.pokemon.contenders"]
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "palaver.benchmarks.performance.pokemon.contenders", *arguments],
+            [*command, kind, format, str(battles), str(seed), address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -98,9 +95,7 @@ class _Process:
         except Empty:
             line = ""
         if not line:
-            raise PokemonBenchmarkError(
-                f"a measuring process failed: {one_line(self._failed or 'it printed nothing', 300)}"
-            )
+            raise BenchmarkError(f"a measuring process failed: {one_line(self._failed or 'it printed nothing', 300)}")
         return line
 
     def close(self) -> None:
@@ -144,10 +139,12 @@ class _Contender:
         for process in self.processes:
             process.send(seconds)
         answers = [json.loads(process.answer(seconds + PATIENCE)) for process in self.processes]
-        cpu = sum(answer["cpu"] for answer in answers) + (cpu_seconds(self.server) - served if self.server else 0.0)
-        turns = sum(answer["turns"] for answer in answers)
-        wall = max(answer["seconds"] for answer in answers)
-        return {"turns": turns, "seconds": wall, "cpu_seconds": cpu}
+        served = cpu_seconds(self.server) - served if self.server else 0.0
+        return {
+            "turns": sum(answer["turns"] for answer in answers),
+            "seconds": max(answer["seconds"] for answer in answers),
+            "cpu_seconds": sum(answer["cpu"] for answer in answers) + served,
+        }
 
 
 def run(plan: PokemonBenchmarkConfig, *, as_json: bool, log: Callable[[str], None]) -> None:
@@ -160,18 +157,21 @@ def run(plan: PokemonBenchmarkConfig, *, as_json: bool, log: Callable[[str], Non
     if plan.peers and not util.find_spec("poke_env"):
         log(MISSING)
     report = measure(plan, log)
-    if as_json:
-        print(json.dumps(report, indent=2))
-    else:
-        _show(report)
+    print(json.dumps(report, indent=2)) if as_json else _show(report)
 
 
 def measure(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) -> dict[str, Any]:
     """The whole report, plain data."""
     load = os.getloadavg()[0]
     formats = {format: _format(plan, format, log) for format in plan.formats}
-    about = {"poke_env": version("poke-env"), "cores": usable_cores(), "load": [load, os.getloadavg()[0]]}
-    return {"plan": plan.model_dump(), "formats": formats, **about, "provenance": provenance()}
+    return {
+        "plan": plan.model_dump(),
+        "formats": formats,
+        "poke_env": version("poke-env"),
+        "cores": usable_cores(),
+        "load": [load, os.getloadavg()[0]],
+        "provenance": provenance(),
+    }
 
 
 def _format(plan: PokemonBenchmarkConfig, format: str, log: Callable[[str], None]) -> dict[str, Any]:
@@ -193,16 +193,15 @@ def _format(plan: PokemonBenchmarkConfig, format: str, log: Callable[[str], None
 
 def _contenders(plan: PokemonBenchmarkConfig, format: str, stack: ExitStack) -> list[_Contender]:
     def started(*wanted: tuple[str, int, int], address: str = "") -> list[_Process]:
-        workers = []
-        for kind, battles, seed in wanted:
-            workers.append(_Process(kind, format, battles, seed, address))
-            stack.callback(workers[-1].close)
+        workers = [
+            stack.enter_context(closing(_Process(kind, format, battles, seed, address)))
+            for kind, battles, seed in wanted
+        ]
         for process in workers:
             process.answer(PATIENCE)
         return workers
 
-    ours = started(*(("ours", plan.battles, plan.seed + n) for n in range(plan.processes)))
-    contenders = [_Contender(OURS, ours)]
+    contenders = [_Contender(OURS, started(*(("ours", plan.battles, plan.seed + n) for n in range(plan.processes))))]
     if plan.peers and util.find_spec("poke_env"):
         server = stack.enter_context(Server(simulators=plan.processes))
         process, address = psutil.Process(server.pid), server.address
@@ -216,11 +215,9 @@ def _contenders(plan: PokemonBenchmarkConfig, format: str, stack: ExitStack) -> 
 
 
 def _summary(measurements: Sequence[Mapping[str, float]], rounds: Sequence[Mapping[str, Mapping[str, float]]]) -> Any:
-    rates = [row["turns"] / row["seconds"] for row in measurements]
-    costs = [1000 * row["cpu_seconds"] / max(row["turns"], 1) for row in measurements]
-    ours = [row[OURS] for row in rounds]
-    our_rates = [row["turns"] / row["seconds"] for row in ours]
-    our_costs = [1000 * row["cpu_seconds"] / max(row["turns"], 1) for row in ours]
+    both = measurements, [row[OURS] for row in rounds]
+    rates, our_rates = ([row["turns"] / row["seconds"] for row in rows] for rows in both)
+    costs, our_costs = ([1000 * row["cpu_seconds"] / max(row["turns"], 1) for row in rows] for rows in both)
     return {
         "turns_per_second": statistics.median(rates),
         "cpu_ms_per_turn": statistics.median(costs),
@@ -272,10 +269,7 @@ def endure(plan: PokemonBenchmarkConfig, *, as_json: bool, out: Path | None, log
     text = json.dumps(report, indent=2)
     if out is not None:
         replace_text(out, f"{text}\n")
-    if as_json:
-        print(text)
-    else:
-        _show_endurance(report)
+    print(text) if as_json else _show_endurance(report)
 
 
 def measure_endurance(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) -> dict[str, Any]:
@@ -284,8 +278,6 @@ def measure_endurance(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) 
     On a shared machine turns per second are unreliable; CPU time per turn shows whether the work grew. Megabytes are
     resident at the end of a block.
     """
-    settings = {"format": plan.formats[0], "total": plan.endurance, "block": plan.block}
-    settings |= {"battles": plan.battles, "seed": plan.seed}
     player = PalaverContender(plan.formats[0], plan.battles, plan.seed)
     me, load = psutil.Process(), os.getloadavg()[0]
     rows: list[dict[str, float]] = []
@@ -308,7 +300,13 @@ def measure_endurance(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) 
         )
         log(f"{player.finished} of {plan.endurance} battles, {rows[-1]['turns_per_second']:.0f} turns/s")
     return {
-        "plan": settings,
+        "plan": {
+            "format": plan.formats[0],
+            "total": plan.endurance,
+            "block": plan.block,
+            "battles": plan.battles,
+            "seed": plan.seed,
+        },
         "rows": rows,
         "last_to_first": compared(rows),
         "cores": usable_cores(),

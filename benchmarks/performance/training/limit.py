@@ -7,13 +7,14 @@ Python are overhead that a better program could reduce. So a stage never reaches
 from __future__ import annotations
 
 import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, ModelShape
+from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, ModelShape, parameters
 
 SIDE = 1024  # of the square product
 FLOATS = 1 << 26  # of the copied array, 256 MiB: far more than any cache
@@ -71,8 +72,7 @@ def work(setting: ModelShape, prompts: int, prompt_tokens: float, answer_tokens:
     """
     s, size = setting, 2 if setting.dtype == "bf16" else 4
     attended = s.heads * s.head_dim
-    layer = s.hidden * (2 * attended + 2 * s.kv_heads * s.head_dim + 3 * s.inner)
-    trunk, head = s.layers * layer, s.hidden * s.vocab
+    trunk, head = parameters(s) - s.hidden * s.vocab, s.hidden * s.vocab
     rows = GROUP * len(AGENTS)
     cache_bytes = 2 * s.layers * s.kv_heads * s.head_dim * size  # bytes of one token's keys and values
     seen = answer_tokens * (prompt_tokens + answer_tokens / 2)  # tokens attended to while decoding one answer
@@ -105,12 +105,7 @@ def machine(device: str, dtype: str) -> Machine:
 
 def _best(call: Callable[[], Any], device: str) -> float:
     call()
-    times = []
-    for _ in range(TRIES):
-        start = now(device)
-        call()
-        times.append(now(device)[0] - start[0])
-    return max(min(times), 1e-9)
+    return max(min(timeit.repeat(call, timer=lambda: now(device)[0], repeat=TRIES, number=1)), 1e-9)
 
 
 def now(device: str) -> tuple[float, float]:

@@ -85,12 +85,23 @@ def setting(name: str) -> ModelShape:
     return SETTINGS[name]
 
 
+def parameters(shape: ModelShape) -> int:
+    """Number of weights of a model of that shape, without norms.
+
+    The norms are less than a thousandth from 25M weights on.
+    """
+    attended = shape.heads * shape.head_dim
+    layer = shape.hidden * (2 * attended + 2 * shape.kv_heads * shape.head_dim + 3 * shape.inner)
+    return shape.layers * layer + shape.hidden * shape.vocab
+
+
 TIMEOUT_S = 3600
 WARMUP = 1  # steps that are not counted
+WORKER = "palaver.benchmarks.performance.training.worker"
 _DRIVER = Path(__file__).resolve().with_name("peer.py")
 
 
-class TrainingBenchmarkError(PalaverError):
+class BenchmarkError(PalaverError):
     """A measuring process that failed."""
 
 
@@ -114,15 +125,7 @@ class MeasurementOrder:
         Raises:
             BenchmarkError: the process failed.
         """
-        command = [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            "palaver.benchmarks.performance.training.worker",
-            json.dumps(asdict(self)),
-        ]
-        return report_of(command, self.threads)
+        return report_of([sys.executable, "-W", "ignore", "-m", WORKER, json.dumps(asdict(self))], self.threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +150,18 @@ class Peer:
         command += ["--memory"] if order.memory else []
         if order.device != "cpu" or setting.hidden * 2 != setting.inner:
             command += ["--model", json.dumps(setting.model()), "--dtype", setting.dtype]
-        command += [self.script, *_flags(setting, order)]
+        numbers = {
+            "hidden": setting.hidden,
+            "layers": setting.layers,
+            "vocab": setting.vocab,
+            "max-new-tokens": setting.new_tokens,
+            "threads": order.threads,
+            "warmup": WARMUP,
+            "steps": order.steps + (0 if order.memory else WARMUP),
+        }
+        command += [self.script, *(word for name, value in numbers.items() for word in (f"--{name}", str(value)))]
         report = report_of(command, order.threads)
         return report if order.memory else _times(report, order)
-
-
-def _flags(setting: ModelShape, order: MeasurementOrder) -> list[str]:
-    numbers = {
-        "hidden": setting.hidden,
-        "layers": setting.layers,
-        "vocab": setting.vocab,
-        "max-new-tokens": setting.new_tokens,
-        "threads": order.threads,
-        "warmup": WARMUP,
-        "steps": order.steps + (0 if order.memory else WARMUP),
-    }
-    return [flag for name, value in numbers.items() for flag in (f"--{name}", str(value))]
 
 
 def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
@@ -174,7 +173,7 @@ def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
         tokens = float(report["per_step"]["padded_tokens"])
         name = str(report["system"])
     except (KeyError, TypeError, ValueError) as error:
-        raise TrainingBenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
+        raise BenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
     stages = {stage: share_of_step * spent for stage, share_of_step in share.items()}
     return {
         "name": name,
@@ -203,15 +202,12 @@ def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
             command, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **variables}
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise TrainingBenchmarkError(f"{command[0]} could not measure: {' '.join(str(error).split())[:300]}") from error
+        raise BenchmarkError(f"{command[0]} could not measure: {' '.join(str(error).split())[:300]}") from error
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise TrainingBenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
+        raise BenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
     json_lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     try:
-        report: dict[str, Any] = json.loads(json_lines[-1]) if json_lines else {}
-        return report
+        return dict(json.loads(json_lines[-1])) if json_lines else {}
     except ValueError as error:
-        raise TrainingBenchmarkError(
-            f"{command[0]} printed a report that is not JSON: {json_lines[-1][:200]!r}"
-        ) from error
+        raise BenchmarkError(f"{command[0]} printed a report that is not JSON: {json_lines[-1][:200]!r}") from error

@@ -11,7 +11,7 @@ import json
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,14 @@ from palaver.benchmarks.performance.training.settings import (
     setting,
 )
 from palaver.core import Message
+from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import chosen as chosen_row
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.session import Clock, RunSession
-from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.updater import Updater
+from palaver.trainers.train import make_updater
 
 SEED = 7
 
@@ -91,28 +91,8 @@ def measure(order: MeasurementOrder) -> dict[str, Any]:
 
 
 def build(chosen: ModelShape, order: MeasurementOrder) -> PolicyGradientLoop:
-    """Make a training loop as `palaver.trainers.train` does.
-
-    The model is random, and there is no run folder.
-    """
-    config = _config(chosen, order)
-    env = toy.LengthRatio(order.prompts * (WARMUP + order.steps))
-    world = Distributed(config.device, chosen.dtype, cores=order.threads)
-    options = ModelOptions(chosen.dtype, world.device)
-    words = toy.tokenizer(chosen.vocab)
-    team = {
-        agent: LLMPolicy(toy.model(chosen, world.device, SEED + index), words, options, agent)
-        for index, agent in enumerate(AGENTS)
-    }
-    learners = [PolicyUpdater(policy, [agent], config, world) for agent, policy in team.items()]
-    session = RunSession(config, world, Path(), Clock())
-    session.clock.start()
-    study = Updater(chosen_row(config.algorithm), config, learners, world)
-    return PolicyGradientLoop(session, env, env, team, study)
-
-
-def _config(chosen: ModelShape, order: MeasurementOrder) -> RunConfig:
-    return parse(
+    """Make the loop of a setting, with random models."""
+    config = parse(
         {
             "policy": {"dtype": chosen.dtype, "max_tokens": chosen.new_tokens, "temperature": 1.0},
             "algorithm": {"name": "magrpo", "group_size": GROUP},
@@ -122,6 +102,22 @@ def _config(chosen: ModelShape, order: MeasurementOrder) -> RunConfig:
             "device": order.device,
         }
     )
+    env = toy.LengthRatio(order.prompts * (WARMUP + order.steps))
+    world = Distributed(config.device, chosen.dtype, cores=order.threads)
+    options = ModelOptions(chosen.dtype, world.device)
+    words = toy.tokenizer(chosen.vocab)
+    team = {
+        agent: LLMPolicy(toy.model(chosen, world.device, SEED + index), words, options, agent)
+        for index, agent in enumerate(AGENTS)
+    }
+    return loop_of(config, env, team, world)
+
+
+def loop_of(config: RunConfig, env: TextEnv, team: Mapping[str, LLMPolicy], world: Distributed) -> PolicyGradientLoop:
+    """Make a training loop as `palaver.trainers.train` does, without a run folder."""
+    session = RunSession(config, world, Path(), Clock())
+    session.clock.start()
+    return PolicyGradientLoop(session, env, env, team, make_updater(config, chosen_row(config.algorithm), team, world))
 
 
 def _memory(loop: PolicyGradientLoop, order: MeasurementOrder) -> int | None:

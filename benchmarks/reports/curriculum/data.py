@@ -75,10 +75,9 @@ class CurriculumReport:
         return () if self.standings is None else tuple(table.teamset for table in self.standings.tables)
 
     @property
-    def minutes(self) -> tuple[float, float, float]:
+    def minutes(self) -> list[float]:
         """Of playing, learning and rating."""
-        playing, learning, rating = (sum(verdict.seconds[n] for verdict in self.verdicts) / 60 for n in range(3))
-        return playing, learning, rating
+        return [sum(verdict.seconds[n] for verdict in self.verdicts) / 60 for n in range(3)]
 
     def family(self) -> list[Member]:
         """Teachers that are no students, then the students in order."""

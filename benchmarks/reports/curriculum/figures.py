@@ -1,4 +1,4 @@
-"""Figures of a curriculum's report: training curves, ratings, family tree of students.
+"""Figures of the reports: training curves, ratings, family tree of students, an ablation.
 
 Every `draw_` function draws on one chart.
 """
@@ -11,6 +11,7 @@ from typing import Any
 from palaver.benchmarks.reports.charts import Chart, label, smoothed
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
 from palaver.benchmarks.reports.run_folder import number
+from palaver.trainers.curriculum.ablation import Ablation
 
 CURVES = {
     "loss": "Loss",
@@ -140,3 +141,30 @@ def _positions(family: Sequence[Member], teamset: str) -> dict[str, tuple[float,
         if elo is None and not member.student:
             height += 2 * LABEL_HEIGHT * span
     return positions
+
+
+def draw_ablation(chart: Chart, ablation: Ablation) -> None:
+    """Draw Elo over the values with 95 % intervals, a line for each team set.
+
+    Values that are numbers are drawn to scale.
+    """
+    at = _scale([variant.value for variant in ablation.variants])
+    for n, table in enumerate(ablation.standings.tables):
+        points = [
+            (x, p)
+            for x, variant in zip(at, ablation.variants, strict=True)
+            for p in variant.places
+            if p.teamset == table.teamset
+        ]
+        shift = 0.008 * (max(at) - min(at)) * n
+        xs = [x + shift for x, _ in points]
+        draw_elo(chart, xs, [rating for _, rating in points], n, table.teamset)
+    chart.labels(label(ablation.key), "Elo")
+    chart.ax.set_xticks(at, [label(variant.value, 20) for variant in ablation.variants])
+
+
+def _scale(values: Sequence[str]) -> list[float]:
+    try:
+        return [float(value) for value in values]
+    except ValueError:
+        return [float(n) for n in range(len(values))]

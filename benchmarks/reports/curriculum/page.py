@@ -1,4 +1,4 @@
-"""The report of a curriculum: one static page, its pictures, its tables."""
+"""The reports of a curriculum (a static page, pictures, tables) and of an ablation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.charts import Drawing, save_png
 from palaver.benchmarks.reports.curriculum import figures
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
-from palaver.core import ConfigError
 from palaver.text import one_line
+from palaver.trainers.curriculum.ablation import Ablation
 from palaver.trainers.curriculum.state import GateCondition, PlayerRating, StageAttempt
-from palaver.utils.run_folder import replace_text
+from palaver.utils.run_folder import replace_text, writing
 from palaver.utils.tables import Table
 
 PAGE, TABLES = "report.html", "report.md"
@@ -26,8 +26,8 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
     Raises:
         ConfigError: the folder cannot be written.
     """
-    drawings = _drawings(report)
-    try:
+    drawings, tables = _drawings(report), report_tables(report)
+    with writing(folder):
         paths = [report.save(folder), folder / PAGE, folder / TABLES]
         for stem, drawing in drawings.items():
             paths.append(folder / f"{stem}.png")
@@ -35,12 +35,17 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
         if report.standings is not None:
             paths.append(folder / "matrix.png")
             arena.draw(report.standings, paths[-1])
-        replace_text(folder / PAGE, _page(report, drawings))
+        values = {
+            "report": report,
+            "drawings": drawings,
+            "tables": tables,
+            "made_with": report.provenance,
+            "where": _where(report),
+        }
+        replace_text(folder / PAGE, pages.render(HERE, "curriculum.html.j2", values))
         stages = ", ".join(one_line(stage.name) for stage in report.spec.stages)
         heading = f"# {report.spec.format}, {report.spec.size}: {stages}\n\n"
-        replace_text(folder / TABLES, heading + "\n".join(table.markdown() for table in report_tables(report)))
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
+        replace_text(folder / TABLES, heading + "\n".join(table.markdown() for table in tables))
     return paths
 
 
@@ -58,17 +63,6 @@ def _drawings(report: CurriculumReport) -> dict[str, Drawing]:
         note = "Full lines: started from. Dotted lines: taught by. The higher, the stronger; grey: not promoted."
         drawings["family"] = Drawing("Family", note, (8, 4), partial(figures.draw_tree, report=report))
     return drawings
-
-
-def _page(report: CurriculumReport, drawings: dict[str, Drawing]) -> str:
-    values = {
-        "report": report,
-        "drawings": drawings,
-        "tables": report_tables(report),
-        "made_with": report.provenance,
-        "where": _where(report),
-    }
-    return pages.render(HERE, "curriculum.html.j2", values)
 
 
 def _where(report: CurriculumReport) -> str:
@@ -140,12 +134,11 @@ def tree(report: CurriculumReport) -> Table:
     rows: list[list[str]] = []
 
     def add(member: Member, depth: int) -> None:
-        mark = "" if member.promoted else "not promoted"
         rows.append(
             [
                 "  " * depth + ("└ " if depth else "") + member.label,
                 ", ".join(member.taught_by),
-                mark,
+                "" if member.promoted else "not promoted",
                 *(rating(member.places.get(teamset)) for teamset in report.sets),
             ]
         )
@@ -179,3 +172,38 @@ def untaught(report: CurriculumReport) -> Table:
     ]
     note = f"Scores of {last.student} with 95 % intervals and won-tied-lost, against players it has not learnt from."
     return Table(f"{last.student} against players outside of its training", note, ["opponent", *report.sets], rows)
+
+
+def ablation_tables(ablation: Ablation) -> list[Table]:
+    """Tables of the variants with their ratings, and of the scores between them."""
+    sets = [table.teamset for table in ablation.standings.tables]
+    rows = [
+        [
+            variant.value,
+            f"{variant.battles:,}",
+            f"{variant.decisions:,}",
+            f"{variant.steps:,}",
+            *(rating(next((p for p in variant.places if p.teamset == name), None)) for name in sets),
+        ]
+        for variant in ablation.variants
+    ]
+    note = (
+        f"Elo with 95 % intervals, all in one arena. The most decisions learnt from exceed the fewest by "
+        f"{100 * ablation.spread:.1f} %."
+    )
+    first = Table(f"Ablation of {ablation.key}", note, [ablation.key, "battles", "decisions", "steps", *sets], rows)
+    return [first, *map(arena.matrix, ablation.standings.tables)]
+
+
+def write_ablation(ablation: Ablation, folder: Path) -> list[Path]:
+    """Write `ablation.md` and `ablation.png`; returns their paths.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    paths = [folder / "ablation.md", folder / "ablation.png"]
+    with writing(folder):
+        replace_text(paths[0], "\n".join(table.markdown() for table in ablation_tables(ablation)))
+        title = f"Strength by {ablation.key}, all else and the compute equal"
+        save_png(paths[1], title, (8, 4), partial(figures.draw_ablation, ablation=ablation))
+    return paths

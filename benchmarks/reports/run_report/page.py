@@ -158,8 +158,9 @@ def samples(run: RunFolder, n: int, camera: FrameRenderer) -> list[TaskSample]:
     after = _first_of_each(run.episodes(evaluation.after.step)) if evaluation.after else {}
     cards = []
     for task in list(dict.fromkeys([*before, *after]))[:n]:
-        pair = [episode for episode in (before.get(task), after.get(task)) if episode]
-        scale = max((abs(value) for episode in pair for value in _values(episode)), default=0.0) or 1.0
+        turns = [turn for episode in (before.get(task), after.get(task)) if episode for turn in episode.turns]
+        parts = (value for turn in turns for rewards in turn.components.values() for value in rewards.values())
+        scale = max((abs(float(value)) for value in parts if isfinite(value)), default=0.0) or 1.0
         cards.append(
             TaskSample(
                 one_line(task, 120),
@@ -177,16 +178,10 @@ def _first_of_each(episodes: list[Episode]) -> dict[str, Episode]:
     return first
 
 
-def _values(episode: Episode) -> list[float]:
-    parts = (value for turn in episode.turns for rewards in turn.components.values() for value in rewards.values())
-    return [float(value) for value in parts if isfinite(value)]
-
-
 def _side(episode: Episode | None, step: int, scale: float, camera: FrameRenderer) -> Side | None:
     if episode is None:
         return None
-    turns = [_turn(turn, scale) for turn in episode.turns]
-    return Side(step, episode.team_return(), turns, camera.film(episode))
+    return Side(step, episode.team_return(), [_turn(turn, scale) for turn in episode.turns], camera.film(episode))
 
 
 def _turn(turn: Turn, scale: float) -> dict[str, Any]:

@@ -104,14 +104,13 @@ def ablate(
 def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of an ablation.")]) -> None:
     """Rewrite the page and the figures, and print the tables."""
     need_plots()
-    from palaver.benchmarks.reports.curriculum import ablation as sweep
     from palaver.benchmarks.reports.curriculum import data, page
     from palaver.trainers.curriculum import ablation
     from palaver.utils.provenance import provenance
 
     if (folder / ablation.RESULTS).is_file():
         varied = ablation.load(folder)
-        tables, paths = sweep.report_tables(varied), sweep.write(varied, folder)
+        tables, paths = page.ablation_tables(varied), page.write_ablation(varied, folder)
     else:
         result = data.read(folder, provenance())
         tables, paths = page.report_tables(result), page.write(result, folder)

@@ -46,9 +46,8 @@ def reasoning(
     explain: options.Explain = False,
 ) -> None:
     """Train and evaluate the teams of a table, and print it."""
-    from palaver.benchmarks.experiments.reasoning import keeping, picture, study
+    from palaver.benchmarks.experiments.reasoning import study, table
     from palaver.benchmarks.experiments.reasoning.plan import NAME, read
-    from palaver.benchmarks.experiments.reasoning.table import markdown as in_markdown
     from palaver.utils.provenance import provenance
 
     table_plan = read(*folders.split_recipe(plan, items, NAME))
@@ -63,10 +62,10 @@ def reasoning(
         return
     with resumable("the same command"):
         results, failed = study.run(work, workers, provenance(), note)
-    typer.echo(in_markdown(results)) if markdown else show(results)
-    drawn = picture.write(results, out)
+    typer.echo(table.markdown(results)) if markdown else show(results)
+    drawn = table.draw_picture(results, out)
     if keep is not None:
-        note(f"kept in {keeping.export_runs(out, keep)}")
+        note(f"kept in {table.export_runs(out, keep)}")
     (note if markdown else say)(str(drawn))
     if failed:
         errors.print(Text("\n".join(failed), style="red"), soft_wrap=True)

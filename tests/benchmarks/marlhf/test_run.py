@@ -56,7 +56,7 @@ def test_every_step_and_that_none_is_done_twice(toy, tmp_path, monkeypatch):
     assert all((pair.margin or 0) > 0 for pair in pairs)
     assert found["reward_model"]["held_out"]["tasks"] == round(0.5 * len({pair.task for pair in pairs}))
     assert [point["step"] for point in found["evaluations"]] == [0, 2]
-    assert json.loads((folder / "marlhf.json").read_text()) == json.loads(json.dumps(found)) == steps.finished(folder)
+    assert json.loads((folder / "marlhf.json").read_text()) == json.loads(json.dumps(found))
     team = yaml.safe_load((folder / "team" / "config.yaml").read_text())
     assert team["env"]["reward"] == f"rm:{folder / 'reward-model'}?device=cpu"
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.experiments.marlhf.figure import draw
-from palaver.benchmarks.experiments.marlhf.truth import line, truth
+from palaver.benchmarks.experiments.marlhf.truth import draw, line, truth
 from palaver.core import CheckpointError
 from tests.benchmarks.conftest import episode
 

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from palaver.agents.llm.model.load import save_pretrained
-from palaver.benchmarks.experiments.reasoning import keeping, study
+from palaver.benchmarks.experiments.reasoning import study
 from palaver.benchmarks.experiments.reasoning.plan import read
 from palaver.benchmarks.experiments.reasoning.results import RESULTS, load
+from palaver.benchmarks.experiments.reasoning.table import export_runs
 from palaver.core import ConfigError
 from tests.models import byte_tokenizer, tiny_qwen3
 
@@ -101,10 +102,10 @@ def test_training_playing_and_keeping(plan, tmp_path):
         2 <= taught.training_tokens == debating.training_tokens <= 2 * 2 * 9
     )  # 2 steps, 2 answers, 8 tokens and an end
     assert study.prepare(asked, (0,), tmp_path / "table").todo == ()
-    kept = keeping.export_runs(tmp_path / "table", tmp_path / "kept")
+    kept = export_runs(tmp_path / "table", tmp_path / "kept")
     assert {path.name for path in kept.iterdir()} == {RESULTS, "teams.png", "runs"}
     assert {path.name for path in (kept / "runs" / "maths-single-0").iterdir()} == {
         "config.yaml", "metrics.jsonl", "launch.json",
     }  # fmt: skip
     with pytest.raises(ConfigError, match="already there"):
-        keeping.export_runs(tmp_path / "table", kept)
+        export_runs(tmp_path / "table", kept)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks.experiments.reasoning import picture
 from palaver.benchmarks.experiments.reasoning.results import RESULTS, Results, TeamSeedResult, load
-from palaver.benchmarks.experiments.reasoning.table import COLUMNS, lines, markdown
+from palaver.benchmarks.experiments.reasoning.table import COLUMNS, draw_picture, lines, markdown
 from palaver.core import CheckpointError
 
 TASKS = ("a", "b", "c", "d")
@@ -70,5 +69,5 @@ def test_answers_to_other_problems_are_refused(tmp_path):
 
 
 def test_the_picture(tmp_path):
-    path = picture.write(FOUND, tmp_path)
+    path = draw_picture(FOUND, tmp_path)
     assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
