@@ -9,10 +9,8 @@ import difflib
 import hashlib
 import importlib
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from palaver.text import one_line
@@ -380,23 +378,6 @@ def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
 def _completion_from_record(record: Mapping[str, Any]) -> Completion:
     values: dict[str, Any] = {name: value for name, value in record.items() if name != "tokens"}
     return Completion(**values | {name: tuple(value) for name, value in values.items() if isinstance(value, list)})
-
-
-# --- machine -------------------------------------------------------------------------------------
-
-
-def usable_cores() -> int:
-    """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def cache_folder() -> Path:
-    """Cache folder: `PALAVER_CACHE`, else `palaver` in `XDG_CACHE_HOME`, else in `~/.cache`."""
-    folder = os.environ.get("PALAVER_CACHE")
-    if folder:
-        return Path(folder).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "palaver"
 
 
 # --- seeds ---------------------------------------------------------------------------------------

@@ -43,7 +43,8 @@ def refuse_contradictions(
     rows = most_rows(config, sharing, agents, turns)
     prompts_differ = alike is not None and not set(range(turns)) <= set(alike)
     checks = [
-        *_players(config, algorithm, agents - len(config.team.frozen), zero_sum, at_once),
+        *_players(config, algorithm, agents - len(config.team.frozen), at_once),
+        _competitive_team_credit(config, algorithm, zero_sum),
         *_rollouts(config, algorithm),
         *(_mixing(config, algorithm, turns) if algorithm.mixer != "none" else ()),
     ]
@@ -229,21 +230,24 @@ def _ratios(config: RunConfig, algorithm: Algorithm, prompts_differ: bool) -> li
     ]
 
 
-def _players(config: RunConfig, algorithm: Algorithm, trained: int, zero_sum: bool, at_once: bool) -> list[Check]:
-    """Algorithms for one agent, for agents in turn and for teams in competitive environments."""
+def _competitive_team_credit(config: RunConfig, algorithm: Algorithm, zero_sum: bool) -> Check:
+    """The team's reward as credit where it is constant."""
     agents_may_differ = algorithm.critic != "joint" and algorithm.mixer == "none" and not algorithm.pairs
     own = "algorithm.credit=own, or " if agents_may_differ else ""
+    return (
+        zero_sum and algorithm.credit is shared_reward,
+        f"{config.env.id} is zero-sum here: the mean reward of its agents is the same for every outcome, and "
+        f"{algorithm.name}, which credits every agent with it, learns nothing of the game: set {own}algorithm.name=rae",
+    )
+
+
+def _players(config: RunConfig, algorithm: Algorithm, trained: int, at_once: bool) -> list[Check]:
+    """Algorithms for one agent, and for agents in turn."""
     return [
         (
             algorithm.alone and trained != 1,
             f"{algorithm.name} is for one trained agent, and this team trains {trained}: set algorithm.name to magrpo "
             "or drmas, which are for teams, or name partners in team.frozen until one agent is left",
-        ),
-        (
-            zero_sum and algorithm.credit is shared_reward,
-            f"{config.env.id} is zero-sum here: the mean reward of its agents is the same for every outcome, and "
-            f"{algorithm.name}, which credits every agent with it, learns nothing of the game: set "
-            f"{own}algorithm.name=rae",
         ),
         (
             algorithm.in_turn and at_once,

@@ -17,8 +17,9 @@ from typing import Any, Generic, TypeVar
 
 from palaver.agents.base.chat import Answer, Chat, Question
 from palaver.agents.judges.parsing import UnreadError
-from palaver.core import Message, ScoringError, cache_folder, stable_seed
+from palaver.core import Message, ScoringError, stable_seed
 from palaver.scoring import Cost
+from palaver.utils.machine import cache_folder
 
 VERSION = 1  # of prompts, schemas and parsing; a change makes every kept answer unknown
 FILE = "judges.sqlite"

@@ -21,8 +21,9 @@ from palaver.agents.llm.model.load import save_pretrained
 from palaver.agents.tiny import cache as store
 from palaver.agents.tiny.gate import PROMPTS, GateCheck, demand, examine
 from palaver.agents.tiny.training import Demonstration, Recipe, encode, train
-from palaver.core import Conversation, PolicyError, cache_folder, load_attribute, stable_seed
+from palaver.core import Conversation, PolicyError, load_attribute, stable_seed
 from palaver.text import one_line
+from palaver.utils.machine import cache_folder
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 # ChatML, as Qwen has it

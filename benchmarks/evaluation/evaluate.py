@@ -18,7 +18,7 @@ from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal, ref
 from palaver.benchmarks.evaluation.results import fingerprint
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
-from palaver.core import ConfigError, Episode, PolicyError, Sampling, TaskError, cache_folder
+from palaver.core import ConfigError, Episode, PolicyError, Sampling, TaskError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import Spec, spec
@@ -28,6 +28,7 @@ from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.team import parse_team
 from palaver.trainers.run.files import CONFIG, ended
+from palaver.utils.machine import cache_folder
 from palaver.utils.provenance import provenance
 
 

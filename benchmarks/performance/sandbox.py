@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 from rich.console import Console
 
-from palaver.core import ConfigError, Message, TaskError, usable_cores
+from palaver.core import ConfigError, Message, TaskError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.code.coophumaneval import CoopHumanEvalEnv
@@ -29,6 +29,7 @@ from palaver.envs.code.problems import problem, solution_of
 from palaver.envs.code.sandbox import DEFAULT, Limits, Report, SandboxPool
 from palaver.text import one_line
 from palaver.utils.config import Section
+from palaver.utils.machine import usable_cores
 from palaver.utils.provenance import provenance
 
 

@@ -24,8 +24,9 @@ from palaver.agents.tiny.__main__ import main
 from palaver.agents.tiny.build import ensure, train_tokenizer
 from palaver.agents.tiny.gate import GateCheck, demand, examine
 from palaver.agents.tiny.training import Muon, Recipe, encode, new_model, orthogonal, train
-from palaver.core import Message, PolicyError, Request, Sampling, cache_folder
+from palaver.core import Message, PolicyError, Request, Sampling
 from palaver.envs.writing.arxiv import corpus
+from palaver.utils.machine import cache_folder
 from tests.agents import texts
 from tests.closeness import assert_values_close
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palaver.core import CheckpointError, ConfigError, Sampling, stable_seed, usable_cores
+from palaver.core import CheckpointError, ConfigError, Sampling, stable_seed
 from palaver.envs.pokemon.players.registry import check
 from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.curriculum.battles import BattleOrder
@@ -26,6 +26,7 @@ from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.trajectories.files import TrajectoryEntry
 from palaver.trainers.trajectories.reader import Reader
 from palaver.utils.config import validated
+from palaver.utils.machine import usable_cores
 
 RECORD = "record"  # folder of the decisions, within that of the games
 

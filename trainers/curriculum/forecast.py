@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 
-from palaver.core import TaskError, usable_cores
+from palaver.core import TaskError
 from palaver.trainers.curriculum import battles
 from palaver.trainers.curriculum.backend import Backend, BattleData, TrainingJob, no_report
 from palaver.trainers.curriculum.battles import MIRROR, BattleOrder
@@ -18,6 +18,7 @@ from palaver.trainers.curriculum.config import COACH, STUDENT, Curriculum, Stage
 from palaver.trainers.matches.config import GameSpec
 from palaver.trainers.matches.recording import Advice
 from palaver.trainers.matches.results import GameResult, PlayerStats
+from palaver.utils.machine import usable_cores
 from palaver.utils.tables import Table
 
 STUDENT_LABEL = "a-student"

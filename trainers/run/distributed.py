@@ -17,7 +17,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 
-from palaver.core import usable_cores
+from palaver.utils.machine import usable_cores
 
 T = TypeVar("T")
 

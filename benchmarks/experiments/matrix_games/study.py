@@ -16,7 +16,8 @@ from palaver.benchmarks.experiments.matrix_games import results
 from palaver.benchmarks.experiments.matrix_games.plan import FILE, MatrixGameRun, MatrixGamesPlan
 from palaver.benchmarks.experiments.matrix_games.results import OUTCOME, Lab, MatrixGameResult
 from palaver.benchmarks.experiments.runner import finished, train_all
-from palaver.core import ConfigError, PalaverError, usable_cores
+from palaver.core import ConfigError, PalaverError
+from palaver.utils.machine import usable_cores
 from palaver.utils.run_folder import locked, replace_text
 
 Report = Callable[[MatrixGameResult], None]

@@ -23,10 +23,11 @@ from rich.console import Console
 
 from palaver.benchmarks.performance.pokemon.contenders import PalaverContender, cpu_seconds
 from palaver.benchmarks.performance.training.settings import BenchmarkError
-from palaver.core import ConfigError, usable_cores
+from palaver.core import ConfigError
 from palaver.envs.pokemon.showdown.server import Server
 from palaver.text import one_line
 from palaver.utils.config import ONE_OR_MORE, Section
+from palaver.utils.machine import usable_cores
 from palaver.utils.provenance import provenance, version
 from palaver.utils.run_folder import replace_text
 from palaver.utils.tables import Table

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from queue import Empty, LifoQueue
 from typing import Any, Literal, cast, get_args
 
-from palaver.core import ConfigError, PalaverWarning, usable_cores
+from palaver.core import ConfigError, PalaverWarning
 from palaver.envs.code.sandbox import suite, view
 from palaver.envs.code.sandbox.launch import LaunchPlan
 from palaver.envs.code.sandbox.report import (
@@ -26,6 +26,7 @@ from palaver.envs.code.sandbox.report import (
 )
 from palaver.envs.code.sandbox.slot import Slot
 from palaver.text import one_line
+from palaver.utils.machine import usable_cores
 from palaver.utils.workers import Closing, ProcessLocal
 
 VARIABLE = "PALAVER_SANDBOX"

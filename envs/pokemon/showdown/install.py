@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-from palaver.core import cache_folder
 from palaver.envs.pokemon.showdown.errors import ShowdownError
 from palaver.text import one_line
+from palaver.utils.machine import cache_folder
 
 VARIABLE = "PALAVER_NODE"
 OLDEST = 20

@@ -8,12 +8,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from palaver.core import ConfigError, usable_cores
+from palaver.core import ConfigError
 from palaver.envs.pokemon.showdown import install
 from palaver.envs.pokemon.showdown.battle import Battle, Setup, dice
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
 from palaver.envs.pokemon.showdown.view import SIDES, Side
 from palaver.envs.pokemon.showdown.worker import BattleWorker, Operation, Ticket
+from palaver.utils.machine import usable_cores
 from palaver.utils.workers import Closing, ProcessLocal
 
 

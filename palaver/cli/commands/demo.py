@@ -26,9 +26,10 @@ from palaver.cli import folders
 from palaver.cli.commands import train
 from palaver.cli.folders import TrainJob
 from palaver.cli.output import console, need_plots, say, table
-from palaver.core import PalaverError, usable_cores
+from palaver.core import PalaverError
 from palaver.text import clean
 from palaver.trainers.run.files import METRICS
+from palaver.utils.machine import usable_cores
 from palaver.utils.workers import STALLED_S, WATCH_S, Silence, wait, wait_or_kill
 
 PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writes its report

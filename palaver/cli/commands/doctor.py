@@ -17,7 +17,7 @@ import typer
 from rich.text import Text
 
 from palaver.cli.output import console, say, table
-from palaver.core import usable_cores
+from palaver.utils.machine import usable_cores
 from palaver.utils.provenance import version
 
 HELP = """Check whether this machine can train; exit code 1 if not.
@@ -139,7 +139,7 @@ def _machine() -> Iterator[Finding]:
 
 def _caches() -> Iterator[Finding]:
     if util.find_spec("torch") is not None:  # else there are no models to be cached
-        from palaver.core import cache_folder
+        from palaver.utils.machine import cache_folder
 
         folder = cache_folder()
         names = ", ".join(sorted(path.parent.name for path in folder.glob("tiny/*/config.json")))
