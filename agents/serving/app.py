@@ -184,8 +184,12 @@ class _Served:
         logprobs: list[list[dict[str, Any]] | None] = [None] * len(completions)
         if body.logprobs:
             logprobs = await self.batcher.in_worker(token_logprobs, policy, completions, body.top_logprobs or 0)
-        note = {"Palaver-Note": protocol.NOT_ENFORCED} if body.response_format else None
-        return JSONResponse(protocol.response_body(body, request, completions, logprobs), headers=note)
+        note = {"Palaver-Note": protocol.NOT_ENFORCED} if body.response_format else {}
+        response = protocol.response_body(body, request, completions, logprobs)
+        if not body.stream:
+            return JSONResponse(response, headers=note)
+        headers = note | {"Cache-Control": "no-cache"}
+        return Response(protocol.event_stream(body, response), headers=headers, media_type="text/event-stream")
 
     def _admit(self, call: Call) -> None:
         """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -72,6 +73,10 @@ class _Format(_Strict):
     json_schema: _Schema | None = None
 
 
+class _StreamOptions(_Strict):
+    include_usage: bool = False
+
+
 class CompletionRequest(_Strict):
     """Body of a request to `/v1/chat/completions`; fields that are not served are refused."""
 
@@ -89,6 +94,7 @@ class CompletionRequest(_Strict):
     top_logprobs: int | None = Field(None, ge=0, le=20)
     response_format: _Format | None = None
     stream: bool | None = None
+    stream_options: _StreamOptions | None = None
     user: str | None = None
 
     def to_request(self, token_limit: int) -> Request:
@@ -102,10 +108,8 @@ class CompletionRequest(_Strict):
         Raises:
             RequestRefused: it requests more tokens, or for an option that is not served.
         """
-        if self.stream:
-            raise RequestRefused(
-                400, "stream is not served; leave it out, the answer comes in one piece", "unsupported"
-            )
+        if self.stream_options and not self.stream:
+            raise RequestRefused(400, "stream_options needs stream: true", "invalid_value")
         if self.top_logprobs and not self.logprobs:
             raise RequestRefused(400, "top_logprobs needs logprobs: true", "invalid_value")
         max_tokens = self.max_completion_tokens or self.max_tokens
@@ -183,6 +187,31 @@ def response_body(
             "total_tokens": prompt_tokens + completion_tokens,
         },
     }
+
+
+def event_stream(body: CompletionRequest, response: Mapping[str, Any]) -> str:
+    """Server-sent events of a response: each text in one delta, its end, and the usage.
+
+    The sampler answers batches of requests, so that there is nothing to send before an answer is complete.
+
+    Args:
+        body: the client's request.
+        response: as `response_body` returns it.
+    """
+    head = {name: response[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    with_usage = body.stream_options is not None and body.stream_options.include_usage
+    choices = [
+        {"index": choice["index"], "delta": choice["message"], "logprobs": choice["logprobs"], "finish_reason": None}
+        for choice in response["choices"]
+    ] + [
+        {"index": choice["index"], "delta": {}, "logprobs": None, "finish_reason": choice["finish_reason"]}
+        for choice in response["choices"]
+    ]
+    chunks = [head | {"choices": [choice]} | ({"usage": None} if with_usage else {}) for choice in choices]
+    if with_usage:
+        chunks.append(head | {"choices": [], "usage": response["usage"]})
+    events = [json.dumps(chunk, separators=(",", ":")) for chunk in chunks]
+    return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"])
 
 
 def token_logprobs(policy: Policy, completions: Sequence[Completion], top: int) -> list[list[dict[str, Any]] | None]:

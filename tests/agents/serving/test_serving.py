@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import socket
+import subprocess
 import threading
 from urllib.parse import urlsplit
 
+import openai
 import pytest
 
 from palaver.agents.base.chat import Question
@@ -108,6 +111,50 @@ def test_without_a_seed_answers_differ(url: str) -> None:
     assert len({post(url, body)[2]["choices"][0]["message"]["content"] for _ in range(4)}) > 1
 
 
+def events(text: str) -> list[dict]:
+    """The chunks of an event stream."""
+    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def test_a_stream_holds_what_one_answer_holds(url: str) -> None:
+    body = HELLO | {"n": 2, "logprobs": True}
+    _, _, whole = post(url, body)
+    status, headers, text = post(url, body | {"stream": True, "stream_options": {"include_usage": True}})
+    chunks = events(text)
+    assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    for index, choice in enumerate(whole["choices"]):
+        mine = [c for chunk in chunks for c in chunk["choices"] if c["index"] == index]
+        assert "".join(c["delta"].get("content") or "" for c in mine) == choice["message"]["content"]
+        assert [c["finish_reason"] for c in mine] == [None, choice["finish_reason"]]
+        assert mine[0]["logprobs"] == choice["logprobs"]
+    assert chunks[-1]["choices"] == []
+    assert chunks[-1]["usage"] == whole["usage"]
+    assert all(chunk["usage"] is None for chunk in chunks[:-1])
+    assert all("usage" not in chunk for chunk in events(post(url, body | {"stream": True})[2]))
+
+
+def test_the_openai_client_streams(url: str) -> None:
+    client = openai.OpenAI(api_key="none", base_url=url, timeout=60)
+    whole = client.chat.completions.create(**HELLO)
+    stream = client.chat.completions.create(**HELLO, stream=True, stream_options={"include_usage": True})
+    chunks = list(stream)
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == whole.choices[0].message.content
+    assert chunks[-1].usage == whole.usage
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_curl_streams(url: str) -> None:
+    command = ["curl", "-sN", "--max-time", "60", "-H", "Content-Type: application/json"]
+    body = json.dumps(HELLO | {"stream": True})
+    done = subprocess.run([*command, "-d", body, f"{url}/chat/completions"], capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0
+    assert events(done.stdout)[-1]["choices"][0]["finish_reason"] in ("stop", "length")
+
+
 def test_models(url: str) -> None:
     status, _, reply = post(url, b"", "/models", "GET")
     assert (status, [each["id"] for each in reply["data"]]) == (200, ["m", "echo", "random"])
@@ -141,7 +188,8 @@ def test_a_policy_without_tokens(url: str) -> None:
         ({"model": 5}, 400, "model: "),
         ({"model": "x" * 1000}, 404, "there is no model 'xxx"),
         ({"tools": []}, 400, "the field tools is not served"),
-        ({"stream": True}, 400, "stream is not served"),
+        ({"stream_options": {"include_usage": True}}, 400, "stream_options needs stream: true"),
+        ({"stream": True, "stream_options": {"pace": 1}}, 400, "the field stream_options.pace is not served"),
         ({"n": 0}, 400, "n: "),
         ({"n": 129}, 400, "n: "),
         ({"n": True}, 400, "n: "),
