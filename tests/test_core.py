@@ -18,17 +18,16 @@ from palaver.core import (
     CheckpointError,
     Completion,
     ConfigError,
-    Episode,
     PalaverError,
     PolicyError,
     Request,
     Sampling,
     TaskError,
-    Turn,
     did_you_mean,
     load_attribute,
     stable_seed,
 )
+from palaver.episodes import Episode, Turn
 
 SAID = Completion("héllo \u2028 ✓", (1, 2, 3), (7, 1), (-0.25, -1.5), (-0.125, -0.75), version=4, finish="length")
 

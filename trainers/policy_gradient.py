@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from palaver.agents.base.policy import Policy
-from palaver.core import Episode, Sampling, only_scored, stable_seed
+from palaver.core import Sampling, stable_seed
 from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.episodes import Episode, only_scored
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout

@@ -23,8 +23,9 @@ import torch
 from scipy.stats import spearmanr
 
 from palaver.agents.base.policy import Policy, act_batched
-from palaver.core import Completion, Episode, Request, Sampling, only_scored, stable_seed
+from palaver.core import Completion, Request, Sampling, stable_seed
 from palaver.envs.base.env import TextEnv
+from palaver.episodes import Episode, only_scored
 from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.branches import Branch

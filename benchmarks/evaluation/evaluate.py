@@ -18,9 +18,10 @@ from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal, ref
 from palaver.benchmarks.evaluation.results import fingerprint
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
-from palaver.core import ConfigError, Episode, PolicyError, Sampling, TaskError
+from palaver.core import ConfigError, PolicyError, Sampling, TaskError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.episodes import Episode
 from palaver.registry import Spec, spec
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import EVAL_SEED

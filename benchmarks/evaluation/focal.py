@@ -17,8 +17,9 @@ import numpy as np
 from palaver.agents.base.policy import Policy
 from palaver.agents.simple import ScriptedPolicy
 from palaver.benchmarks.evaluation.results import Answers, Focal, fingerprint
-from palaver.core import ConfigError, Episode, PolicyError, ScoringError, did_you_mean, only_scored
+from palaver.core import ConfigError, PolicyError, ScoringError, did_you_mean
 from palaver.envs.base.env import TextEnv
+from palaver.episodes import Episode, only_scored
 from palaver.registry import Spec
 from palaver.trainers.rollout.evaluation import answers
 from palaver.utils.stats.intervals import over_tasks

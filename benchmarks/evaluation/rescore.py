@@ -22,8 +22,9 @@ from palaver.benchmarks.evaluation.evaluate import scoring
 from palaver.benchmarks.evaluation.focal import FocalRound, focal
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
-from palaver.core import ConfigError, Episode, ScoringError
+from palaver.core import ConfigError, ScoringError
 from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.episodes import Episode
 from palaver.registry import spec
 from palaver.trainers.rollout.episodes import again, text_env
 from palaver.trainers.rollout.evaluation import summarize

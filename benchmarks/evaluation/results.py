@@ -21,7 +21,8 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from palaver.agents.base.policy import Policy
-from palaver.core import FORMAT, ConfigError, Episode, refuse_format
+from palaver.core import FORMAT, ConfigError, refuse_format
+from palaver.episodes import Episode
 from palaver.scoring import Cost
 from palaver.text import first_fault
 from palaver.utils.config import Section

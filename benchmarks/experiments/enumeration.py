@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from palaver.core import Completion, Episode, Turn, stable_seed
+from palaver.core import Completion, stable_seed
+from palaver.episodes import Episode, Turn
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.branches import Pick, aligned, counterfactual, crossed, frozen, swept
 

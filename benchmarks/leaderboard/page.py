@@ -18,7 +18,8 @@ from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, Kind
 from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.summary import duration, interval
-from palaver.core import ConfigError, Episode, Turn
+from palaver.core import ConfigError
+from palaver.episodes import Episode, Turn
 from palaver.markdown import code, link, markdown_table
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text

@@ -14,7 +14,8 @@ from typing import Any, cast
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.focal import answered
 from palaver.benchmarks.evaluation.results import Answers, EvaluationResult
-from palaver.core import ConfigError, Episode, PalaverError
+from palaver.core import ConfigError, PalaverError
+from palaver.episodes import Episode
 from palaver.registry import spec
 from palaver.trainers.rollout.evaluation import summarize
 

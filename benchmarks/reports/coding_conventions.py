@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from palaver.benchmarks.reports.charts import moving_mean, window_of
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.reports.summary import EvaluationPoint, score
-from palaver.core import Episode
+from palaver.episodes import Episode
 from palaver.utils.stats.pass_at_k import SOLVED
 
 ENV = "coding-mini-v0"

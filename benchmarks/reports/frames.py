@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from palaver.benchmarks.reports.run_folder import RunFolder
-from palaver.core import ConfigError, Episode, PalaverError
+from palaver.core import ConfigError, PalaverError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.episodes import Episode
 from palaver.registry import resolve, spec
 from palaver.text import one_line
 from palaver.trainers.rollout.branches import start

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from palaver.core import CheckpointError, ConfigError, Episode, Turn
+from palaver.core import CheckpointError, ConfigError
+from palaver.episodes import Episode, Turn
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import RunConfig
 from palaver.utils.run_folder import read_lines

@@ -16,7 +16,7 @@ from typing import Any
 
 from palaver.benchmarks.viewer import battles
 from palaver.benchmarks.viewer.sources import ViewerSource
-from palaver.core import Episode, Turn
+from palaver.episodes import Episode, Turn
 from palaver.text import clean, one_line
 
 MOST_CHARACTERS = 24_000_000  # of a page's texts and numbers; a browser opens that in about a second

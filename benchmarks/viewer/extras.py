@@ -10,12 +10,13 @@ from typing import Any
 from palaver.benchmarks.reports.frames import FrameRenderer, drawable
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.viewer.album import Album
-from palaver.core import Episode, PalaverError
+from palaver.core import PalaverError
 from palaver.envs.base.env import TextEnv, as_heard
 from palaver.envs.code import answers
 from palaver.envs.code.base import PairEnv, run
 from palaver.envs.code.programs import AUX, join
 from palaver.envs.code.prompts import MAIN, SOLO
+from palaver.episodes import Episode
 from palaver.text import clean, one_line
 from palaver.trainers.rollout.episodes import text_env
 

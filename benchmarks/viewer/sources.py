@@ -13,7 +13,8 @@ from typing import BinaryIO, Literal, cast
 
 from palaver.benchmarks.reports.run_folder import RunFolder, episode_of, read
 from palaver.benchmarks.viewer.battles import unread_battles
-from palaver.core import CheckpointError, Episode
+from palaver.core import CheckpointError
+from palaver.episodes import Episode
 from palaver.trainers.run.files import CONFIG, METRICS
 from palaver.trainers.trajectories import files
 from palaver.utils.run_folder import object_of

@@ -1,6 +1,6 @@
 """Exact values of a game, by enumeration of joint actions and backward induction over turns.
 
-"The team's" reward is the mean over agents, as in `palaver.core.Episode.team_return`. Backward induction for the joint
+"The team's" reward is the mean over agents, as in `Episode.team_return`. Backward induction for the joint
 optimum is that of R. Bellman, Dynamic Programming (1957), the team taken as one decision maker:
 Q_l(s, u) = r(s, u) + γ V_{l-1}(s'), V_l(s) = max_u Q_l(s, u), with l turns left in the round.
 """

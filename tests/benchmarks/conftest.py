@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from palaver.core import Completion, Episode, Turn
+from palaver.core import Completion
+from palaver.episodes import Episode, Turn
 from palaver.trainers.config.run import RunConfig
 from palaver.utils.config import dump
 

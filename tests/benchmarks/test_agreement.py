@@ -13,7 +13,8 @@ from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.run_report import curves
 from palaver.benchmarks.reports.run_report.page import write
 from palaver.benchmarks.reports.summary import score
-from palaver.core import Completion, Episode, Turn
+from palaver.core import Completion
+from palaver.episodes import Episode, Turn
 from palaver.trainers.config.run import RunConfig
 from palaver.utils.config import dump
 

@@ -18,9 +18,10 @@ from palaver.agents.make_policy import make_policy
 from palaver.benchmarks.reports import frames as films
 from palaver.benchmarks.reports.frames import png, replay
 from palaver.benchmarks.reports.run_report.page import write
-from palaver.core import ConfigError, Episode, Sampling, TaskError
+from palaver.core import ConfigError, Sampling, TaskError
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
+from palaver.episodes import Episode
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.utils.config import dump

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import palaver as package
-from palaver.core import Episode
+from palaver.episodes import Episode
 
 
 def test_the_result_names_what_is_needed_to_get_it_again(palaver):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.core import Episode
+from palaver.episodes import Episode
 
 
 @pytest.fixture

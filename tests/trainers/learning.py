@@ -15,7 +15,8 @@ from torch import nn
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import Completion, Episode, Sampling, Turn
+from palaver.core import Completion, Sampling
+from palaver.episodes import Episode, Turn
 from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig

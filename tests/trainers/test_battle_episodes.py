@@ -8,8 +8,9 @@ import pytest
 
 from palaver.agents.llm.model.load import save_pretrained
 from palaver.agents.simple import ScriptedPolicy
-from palaver.core import Episode, Sampling
+from palaver.core import Sampling
 from palaver.envs.pokemon.env import PokemonEnv
+from palaver.episodes import Episode
 from palaver.trainers.config.loading import parse
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.run.logging import read_metrics

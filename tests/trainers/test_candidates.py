@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from palaver.agents.make_policy import make_policy
-from palaver.core import Episode, Sampling
+from palaver.core import Sampling
 from palaver.envs.base.env import StepResult
+from palaver.episodes import Episode
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch, tree_weights

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from palaver.core import CutState, Message, PolicyError, Sampling
+from palaver.core import Message, PolicyError, Sampling
 from palaver.envs.base.env import TextEnv
+from palaver.episodes import CutState
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.objectives.advantages import individual_reward, shared_reward
 from palaver.trainers.rollout.batch import after_cut, joint_returns, make_batch

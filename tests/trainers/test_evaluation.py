@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from palaver.core import Completion, Episode, Turn
+from palaver.core import Completion
+from palaver.episodes import Episode, Turn
 from palaver.trainers.rollout.evaluation import summarize
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.core import Completion, Turn
+from palaver.core import Completion
+from palaver.episodes import Turn
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed

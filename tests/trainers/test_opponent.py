@@ -10,9 +10,10 @@ import pytest
 from palaver import registry
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import comparison
-from palaver.core import Completion, ConfigError, Episode, PolicyError, Sampling, Turn
+from palaver.core import Completion, ConfigError, PolicyError, Sampling
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
+from palaver.episodes import Episode, Turn
 from palaver.registry import Spec, register
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.rollout.metrics import agent_returns

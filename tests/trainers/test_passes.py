@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from palaver.core import Episode, Turn
+from palaver.episodes import Episode, Turn
 from palaver.trainers.rollout.evaluation import summarize
 from palaver.utils.stats.pass_at_k import pass_at_k, passes
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from palaver import registry
-from palaver.core import Episode
 from palaver.envs.base.env import StepResult
+from palaver.episodes import Episode
 from palaver.registry import Spec, register
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.core import Episode
+from palaver.episodes import Episode
 from palaver.trainers.algorithms.base import ALGORITHMS, algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.rollout.batch import make_batch

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.core import Completion, Episode, Turn
+from palaver.core import Completion
+from palaver.episodes import Episode, Turn
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.algorithms.mareinforce import MAREINFORCE

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from palaver.core import Episode, Turn
+from palaver.episodes import Episode, Turn
 from palaver.trainers.algorithms.base import ALGORITHMS, algorithm, has_token_values
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig

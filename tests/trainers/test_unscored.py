@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from palaver.agents.simple import ScriptedPolicy
-from palaver.core import Sampling, ScoringError, only_scored
+from palaver.core import Sampling, ScoringError
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
+from palaver.episodes import only_scored
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.rollout.evaluation import evaluate, summarize

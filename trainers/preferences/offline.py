@@ -12,7 +12,8 @@ import torch
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs, token_batches
-from palaver.core import Completion, Episode, Message, PolicyError, TaskError, Turn, stable_seed
+from palaver.core import Completion, Message, PolicyError, TaskError, stable_seed
+from palaver.episodes import Episode, Turn
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.preferences.record import ALONE, PreferenceRecord, read
 from palaver.trainers.run.distributed import Distributed

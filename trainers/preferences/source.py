@@ -11,7 +11,8 @@ from statistics import fmean
 import palaver
 from palaver.agents.base.rewards import make_reward
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.core import ConfigError, Episode, Sampling, ScoringError, TaskError, Turn, only_scored, stable_seed
+from palaver.core import ConfigError, Sampling, ScoringError, TaskError, stable_seed
+from palaver.episodes import Episode, Turn, only_scored
 from palaver.scoring import AnswerPair, Comparer
 from palaver.trainers.config.preferences import PairsConfig, choose, some
 from palaver.trainers.config.reward_model import SourceConfig

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from palaver.core import Completion, Episode, Turn
+from palaver.core import Completion
+from palaver.episodes import Episode, Turn
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.advantages import divisor, normalize, row_returns, tree_returns

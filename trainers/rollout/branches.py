@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palaver.core import Completion, Conversation, CutState, Message, Stop, Turn
+from palaver.core import Completion, Conversation, Message
 from palaver.envs.base.env import Each, Step, TextEnv
+from palaver.episodes import CutState, Stop, Turn
 
 CUT: tuple[Stop, ...] = ("truncated", "threshold")
 

@@ -15,8 +15,9 @@ from functools import partial
 from typing import Any, Literal
 
 from palaver.agents.base.policy import Policy, act_batched
-from palaver.core import Completion, ConfigError, Episode, Request, Sampling, Turn, stable_seed
+from palaver.core import Completion, ConfigError, Request, Sampling, stable_seed
 from palaver.envs.base.env import Each, TextEnv
+from palaver.episodes import Episode, Turn
 from palaver.registry import make
 from palaver.trainers.config.run import Turns
 from palaver.trainers.rollout.branches import (

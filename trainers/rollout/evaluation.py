@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from palaver.agents.base.policy import Policy
-from palaver.core import Episode, Sampling, only_scored
+from palaver.core import Sampling
 from palaver.envs.base.env import TextEnv
+from palaver.episodes import Episode, only_scored
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.utils.stats.intervals import over_tasks
 from palaver.utils.stats.pass_at_k import passes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from palaver.core import Episode
+from palaver.episodes import Episode
 from palaver.trainers.objectives.lambda_returns import AllSum, local_sum
 from palaver.trainers.rollout.batch import Batch, by_step
 from palaver.trainers.rollout.evaluation import components, metrics, tokens

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.make_policy import PLAIN, parse_policy, parse_team_names
-from palaver.core import ConfigError, Episode, Sampling, only_scored
+from palaver.core import ConfigError, Sampling
 from palaver.envs.base.env import TextEnv
+from palaver.episodes import Episode, only_scored
 from palaver.registry import spec
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.evaluation import evaluate

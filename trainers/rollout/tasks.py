@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palaver.core import Episode, stable_seed
+from palaver.core import stable_seed
+from palaver.episodes import Episode
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.advantages import ALMOST_EQUAL

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from palaver.core import Episode, PalaverWarning
+from palaver.core import PalaverWarning
+from palaver.episodes import Episode
 from palaver.text import one_line
 from palaver.trainers.config.run import LogConfig
 from palaver.trainers.run.files import METRICS

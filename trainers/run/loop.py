@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from palaver.core import Episode
 from palaver.envs.base.env import TextEnv
+from palaver.episodes import Episode
 from palaver.trainers.run.session import RunSession
 
 

@@ -15,8 +15,9 @@ from typing import Any
 from rich.console import Console
 
 from palaver.agents.base.policy import Policy
-from palaver.core import ConfigError, Episode, only_scored, refuse, stable_seed
+from palaver.core import ConfigError, refuse, stable_seed
 from palaver.envs.base.env import TextEnv
+from palaver.episodes import Episode, only_scored
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.evaluation import summarize

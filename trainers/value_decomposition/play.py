@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from palaver.agents.base.policy import Policy
-from palaver.core import Completion, Episode, Request, Sampling, stable_seed
+from palaver.core import Completion, Request, Sampling, stable_seed
 from palaver.envs.base.env import Step, TextEnv
+from palaver.episodes import Episode
 from palaver.trainers.rollout.branches import Branch, Joint, first_joint
 from palaver.trainers.rollout.episodes import EpisodeRunner, Queries, StepAll, complete, record, starts
 from palaver.trainers.value_decomposition.encoders import conversation_text

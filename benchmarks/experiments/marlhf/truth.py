@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from palaver.benchmarks.reports.charts import PAPER, Chart, save_png, smoothed
-from palaver.core import CheckpointError, Episode
+from palaver.core import CheckpointError
+from palaver.episodes import Episode
 from palaver.trainers.rollout.evaluation import summarize
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics

@@ -20,7 +20,8 @@ from palaver.benchmarks.experiments.reasoning.plan import ReasoningPlan, TableLi
 from palaver.benchmarks.experiments.reasoning.results import RESULTS, Results, TeamSeedResult, load
 from palaver.benchmarks.experiments.runner import finished, train_all
 from palaver.benchmarks.reports.run_folder import number
-from palaver.core import Episode, Sampling
+from palaver.core import Sampling
+from palaver.episodes import Episode
 from palaver.registry import make
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.run.files import METRICS

@@ -33,7 +33,7 @@ from palaver.benchmarks.reports.summary import (
 )
 from palaver.benchmarks.viewer import page as viewer
 from palaver.benchmarks.viewer.album import taken_for
-from palaver.core import Episode, Turn
+from palaver.episodes import Episode, Turn
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text
 

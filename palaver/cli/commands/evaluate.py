@@ -14,7 +14,8 @@ from rich.text import Text
 from palaver.benchmarks.reports.summary import interval
 from palaver.cli import options
 from palaver.cli.output import console, count, facts, note, say, table
-from palaver.core import ConfigError, Episode
+from palaver.core import ConfigError
+from palaver.episodes import Episode
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.utils.config import merged
 

@@ -13,8 +13,9 @@ from rich.text import Text
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.cli import options
 from palaver.cli.output import console, count, note, say, table
-from palaver.core import Episode, TaskError, Turn, did_you_mean
+from palaver.core import TaskError, did_you_mean
 from palaver.envs.base.env import TextEnv
+from palaver.episodes import Episode, Turn
 from palaver.registry import spec
 from palaver.text import clean
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from math import comb
 from statistics import mean
 
-from palaver.core import Episode
+from palaver.episodes import Episode
 
 SOLVED = "solved"  # the measurement, 1 or 0, by which an environment says that a turn solved its task
 

@@ -17,7 +17,7 @@ from palaver.benchmarks.leaderboard import page
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.page import markdown, score
 from palaver.benchmarks.leaderboard.read import read
-from palaver.core import Episode
+from palaver.episodes import Episode
 from palaver.text import one_line
 from tests.benchmarks.leaderboard.boards import change, fill
 

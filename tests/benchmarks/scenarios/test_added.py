@@ -13,8 +13,9 @@ from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read
 from palaver.benchmarks.scenarios.spec import load, setting
-from palaver.core import Completion, ConfigError, Episode, ScoringError, Turn
+from palaver.core import Completion, ConfigError, ScoringError
 from palaver.envs.base.transcripts import HOSTILE
+from palaver.episodes import Episode, Turn
 from palaver.registry import spec
 from palaver.trainers.rollout.evaluation import answers
 from palaver.utils.config import recipes

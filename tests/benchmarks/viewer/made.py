@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from palaver.core import Completion, Episode, Turn
+from palaver.core import Completion
+from palaver.episodes import Episode, Turn
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=alert(1)><!-- {{ 7*7 }}{% raw %}"

@@ -9,8 +9,9 @@ import pytest
 from palaver import make, registry
 from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.page import Choices, collect
-from palaver.core import Completion, Episode, PalaverError
+from palaver.core import Completion, PalaverError
 from palaver.envs.code.sandbox.report import Report, TestResult
+from palaver.episodes import Episode
 from palaver.trainers.rollout.branches import start
 from tests.benchmarks.test_replay import Dice, dice, played  # noqa: F401
 from tests.benchmarks.viewer.made import episode, save

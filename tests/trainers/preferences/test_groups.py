@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from palaver.core import Completion, Episode, ScoringError, Turn
+from palaver.core import Completion, ScoringError
+from palaver.episodes import Episode, Turn
 from palaver.scoring import AnswerPair, Comparer, Preference
 from palaver.trainers.config.preferences import PairsConfig
 from palaver.trainers.preferences.source import JointActionGroup, by_judge, by_reward, groups

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaver.core import Completion, Message, Turn
+from palaver.core import Completion, Message
+from palaver.episodes import Turn
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.value_decomposition.encoders import OneHotEncoder
 from palaver.trainers.value_decomposition.scenes import acts, conversation_before, transitions
