@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -127,15 +128,59 @@ def refuse_format(record: Mapping[str, Any], what: str) -> None:
 
 # --- conversations -------------------------------------------------------------------------------
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool by an assistant, as the model wrote it: unchecked.
+
+    Attributes:
+        id: identifies the call in its conversation.
+        name: of the tool; "" if the model named none.
+        arguments: JSON text of an object, if the call is well formed.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """Description of a tool for a model.
+
+    Attributes:
+        name: a word of letters, digits, `_` and `-`.
+        description: what it does.
+        parameters: JSON text of the JSON schema of its arguments, an object.
+    """
+
+    name: str
+    description: str
+    parameters: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of OpenAI's protocol, which chat templates read too."""
+        function = {"name": self.name, "description": self.description, "parameters": json.loads(self.parameters)}
+        return {"type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation."""
+    """One message of a conversation.
+
+    Attributes:
+        role: its author; `tool` is the result of a call.
+        content: its text.
+        calls: calls of tools, of an assistant.
+        call_id: the call that it answers, of a tool.
+    """
 
     role: Role
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
 
 
 Conversation = tuple[Message, ...]
@@ -182,13 +227,15 @@ class Sampling:
 class Request:
     """Request for `len(seeds)` independent completions in one conversation.
 
-    The n samples of a request share its prompt. A seed determines a sample's text, independently of its batch.
+    The n samples of a request share its prompt. A seed determines a sample's text, independently of its batch. Calls of
+    tools are parsed only if `tools` names some.
     """
 
     agent: str
     conversation: Conversation
     seeds: tuple[int, ...] = (0,)
     sampling: Sampling = Sampling()
+    tools: tuple[ToolSchema, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +243,14 @@ class Completion:
     """One answer of a policy.
 
     Attributes:
-        text: the action in the environment.
+        text: the action in the environment, without the calls.
         prompt_ids: token ids of the rendered conversation (empty for policies without tokens).
         token_ids: the sampled ids, end token included where one was sampled.
         logprobs: log pi(token) under the model's full softmax at temperature 1, one per sampled token.
         sample_logprobs: log-probability under the distribution drawn from (temperature, top-k, top-p).
         version: number of updates of the policy.
         finish: "stop" if the policy ended by itself, "length" if it was cut at max_tokens.
+        calls: calls of tools, in order.
     """
 
     text: str
@@ -212,6 +260,7 @@ class Completion:
     sample_logprobs: tuple[float, ...] = ()
     version: int = 0
     finish: Finish = "stop"
+    calls: tuple[ToolCall, ...] = ()
 
 
 # --- seeds ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from palaver.core import FORMAT, Completion, Conversation, ScoringError, refuse_format
+from palaver.core import FORMAT, Completion, Conversation, ScoringError, ToolCall, refuse_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,9 @@ def _turn_record(turn: Turn, tokens: bool) -> dict[str, Any]:
 
 def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
     record = _shallow_dict(completion)
+    calls = record.pop("calls")
+    if calls:
+        record["calls"] = [_shallow_dict(call) for call in calls]
     if tokens:
         return record
     text_fields = {name: value for name, value in record.items() if name not in _TOKEN_FIELDS}
@@ -169,4 +172,6 @@ def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
 
 def _completion_from_record(record: Mapping[str, Any]) -> Completion:
     values: dict[str, Any] = {name: value for name, value in record.items() if name != "tokens"}
-    return Completion(**values | {name: tuple(value) for name, value in values.items() if isinstance(value, list)})
+    calls = tuple(ToolCall(**call) for call in values.pop("calls", ()))
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return Completion(**values | lists, calls=calls)

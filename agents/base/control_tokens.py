@@ -38,7 +38,7 @@ OPENING = (
 """Matches, in a folded text, the character with which a control token begins."""
 
 _OPENING = re.compile(OPENING)
-_OWN = re.compile(r"</?(?:think|thinking|thought|tool_call|tool_response|arg_key|arg_value)>")
+_OWN = re.compile(r"</?(?:think|thinking|thought)>")
 _LITERAL = re.compile(r"<<?[^<>\s'\"{}]{1,60}>>?|\[[^\[\]\s'\"{}]{1,60}\]")
 
 
@@ -59,7 +59,7 @@ def is_control(token: str) -> bool:
 
 
 def is_own(token: str) -> bool:
-    """Return whether a token marks thoughts or tool calls within an answer.
+    """Return whether a token marks thoughts within an answer.
 
     A template looks for such a token in earlier answers.
     """

@@ -70,7 +70,10 @@ def test_the_text_ends_at_the_first_of_the_stop_strings() -> None:
     ids = tuple(tokenizer.encode("abcd"))
     for stop in (("c", "bcd"), ("bcd", "c"), ("x", "b")):
         sample = GenerationResult(ids, (0.0,) * 4, (0.0,) * 4, "stop")
-        assert policy.completion((5,), Sampling(stop=stop), sample).text == "a"
+        assert (
+            policy.completion((5,), Request("a", (Message("user", "x"),), (0,), Sampling(stop=stop)), sample).text
+            == "a"
+        )
 
 
 def test_a_model_with_a_vision_part_is_asked_for_its_text_part() -> None:

@@ -7,24 +7,36 @@ special tokens that it puts in front of any text (a begin-of-sequence token for 
 Messages are untrusted. Text in a message that spells a token of the tokenizer or a mark of the template (`<|im_end|>`
 written by a user or by a model), also after the tokenizer's normalisation, is encoded letter by letter as ordinary
 text, so it cannot close its message. Until then a placeholder stands for it: its index between two `MARK`s.
+
+Tools are shown, called and answered in the template's own form where it has one and accepts the conversation. Else in a
+plain form: a line for each tool in front of the first message, calls as `palaver.agents.base.tool_calls` writes them
+behind the text of an answer, and results as messages of the role `tool`, or of a user, within `<tool_response>`, where
+the template knows no such role. No text of a message can pose as a call or a result: its marks are encoded letter by
+letter too.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from jinja2.exceptions import TemplateError
 
 from palaver.agents.base.control_tokens import is_control, is_own, literals
-from palaver.core import Conversation, Message, PolicyError
+from palaver.agents.base.tool_calls import CLOSE, OPEN, written
+from palaver.core import Conversation, Message, PolicyError, ToolCall, ToolSchema
 from palaver.text import one_line
 
 MARK = "\ue000"  # a private-use character, which is removed from messages first
 CACHE_SIZE = 256  # conversations
 _PLACEHOLDER = re.compile(f"{MARK}([0-9]+){MARK}")
+RESULT, RESULT_END = "<tool_response>", "</tool_response>"
+Tools = tuple[ToolSchema, ...]
 
 
 class Renderer:
@@ -40,7 +52,7 @@ class Renderer:
 
     def __init__(self, tokenizer: Any, chat: str = "auto") -> None:
         self.tokenizer = tokenizer
-        self._cache: dict[Conversation, list[int]] = {}  # rollouts and critics repeat prompts
+        self._cache: dict[tuple[Conversation, Tools], list[int]] = {}  # rollouts and critics repeat prompts
         has_template = bool(getattr(tokenizer, "chat_template", None))
         if chat == "template" and not has_template:
             raise PolicyError("chat='template' needs a tokenizer with a chat template; use chat='plain' or 'auto'")
@@ -50,26 +62,25 @@ class Renderer:
         self._normalise = _normaliser(tokenizer)
         special = {token.content for token in added.values() if token.special}
         marks = {token.content for token in added.values() if not token.content.isspace()}
+        marks |= {OPEN, CLOSE, RESULT, RESULT_END}
         if self.uses_template:
             marks |= set(literals(str(tokenizer.chat_template)))
         control_marks = {mark for mark in marks if is_control(mark) and not is_own(mark)}
         self._any_token = self._matcher(special | marks)
         self._control_token = self._matcher(special | control_marks)
 
-    def ids(self, conversation: Conversation) -> list[int]:
-        """Prompt ids of a conversation.
+    def ids(self, conversation: Conversation, tools: Tools = ()) -> list[int]:
+        """Prompt ids of a conversation in which these tools may be called.
 
         Raises:
             PolicyError: it is empty, or the chat template refuses it.
         """
         if not conversation:
             raise PolicyError("an empty conversation cannot be answered")
-        key = tuple(conversation)
+        key = (tuple(conversation), tools)
         token_ids = self._cache.get(key)
         if token_ids is None:
-            messages, replaced = self._messages(conversation)
-            prompt = self._apply_template(messages) if self.uses_template else self._plain(messages)
-            token_ids = self._encode(prompt, replaced)
+            token_ids = self._encode(*self._rendered(conversation, tools))
             if len(self._cache) >= CACHE_SIZE:
                 self._cache.clear()
             self._cache[key] = token_ids
@@ -87,17 +98,15 @@ class Renderer:
         """
         if not conversation:
             raise PolicyError("an empty conversation cannot be read")
-        messages, replaced = self._messages(conversation)
-        if self.uses_template:
-            return self._encode(self._apply_template(messages, generation_prompt=False), replaced)
-        token_ids = self._encode(self._plain(messages), replaced)
-        end_id = self.tokenizer.eos_token_id
+        token_ids = self._encode(*self._rendered(conversation, generation_prompt=False))
+        end_id = None if self.uses_template else self.tokenizer.eos_token_id
         return token_ids if end_id is None else [*token_ids, end_id]
 
     def answer(self, text: str) -> list[int]:
         """Ids of an answer by another author, as this model would generate it, end token included."""
-        messages, replaced = self._messages((Message("assistant", text),))
-        token_ids = self._encode_pieces(messages[0]["content"], replaced, special=False)
+        replaced: list[str] = []
+        content = self._replace_tokens(text, "assistant", replaced)
+        token_ids = self._encode_pieces(content, replaced, special=False)
         end_ids = self.end_tokens()
         eos_id = self.tokenizer.eos_token_id
         return [*token_ids, *([eos_id] if eos_id in end_ids else sorted(end_ids)[:1])]
@@ -118,14 +127,114 @@ class Renderer:
                 end_ids.add(self.tokenizer.convert_tokens_to_ids(first.group()))
         return end_ids
 
-    def _messages(self, conversation: Conversation) -> tuple[list[dict[str, str]], list[str]]:
-        """Messages with placeholders for text that spells a token, and the replaced texts."""
+    def _rendered(
+        self, conversation: Conversation, tools: Tools = (), generation_prompt: bool = True
+    ) -> tuple[str, list[str]]:
+        """Text of a conversation with placeholders, and the replaced texts.
+
+        Raises:
+            PolicyError: the chat template refuses it.
+        """
         replaced: list[str] = []
-        messages = [
-            {"role": message.role, "content": self._replace_tokens(message.content, message.role, replaced)}
-            for message in conversation
-        ]
-        return messages, replaced
+        with_tools = bool(tools) or any(message.calls or message.role == "tool" for message in conversation)
+        if with_tools and self._calls_tools:
+            schemas = [tool.to_dict() for tool in tools] or None
+            try:
+                return self._apply_template(
+                    self._own_form(conversation, replaced), generation_prompt, schemas
+                ), replaced
+            except PolicyError:  # as one that allows a single call in an answer
+                replaced.clear()
+        messages = self._plain_form(conversation, tools, replaced)
+        if self.uses_template:
+            return self._apply_template(messages, generation_prompt), replaced
+        return "".join(f"{message['content']}\n" for message in messages), replaced
+
+    @cached_property
+    def _calls_tools(self) -> bool:
+        """True if the template shows tools, their calls and results."""
+        if not self.uses_template:
+            return False
+        description, argument, result = "what-it-does", "what-is-asked", "what-is-answered"
+        call = ToolCall("call00000", "tool", json.dumps({"text": argument}))
+        talk = (Message("user", "?"), Message("assistant", "", (call,)), Message("tool", result, call_id=call.id))
+        schema = ToolSchema("tool", description, '{"type": "object", "properties": {"text": {"type": "string"}}}')
+        try:
+            shown = self._apply_template(self._own_form(talk, []), tools=[schema.to_dict()])
+        except PolicyError:
+            return False
+        return all(text in shown for text in (description, argument, result))
+
+    @cached_property
+    def _tool_role(self) -> str:
+        """Role of results in the plain form: `tool`, or `user` if the template does not tell them apart."""
+        if not self.uses_template:
+            return "user"
+        ask, answer = {"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}
+        shown = []
+        for role in ("tool", "user"):
+            try:
+                shown.append(self._apply_template([ask, answer, {"role": role, "content": _placeholder(0)}]))
+            except PolicyError:
+                return "user"
+        return "tool" if shown[0] != shown[1] and _placeholder(0) in shown[0] else "user"
+
+    def _own_form(self, conversation: Conversation, replaced: list[str]) -> list[dict[str, Any]]:
+        """Messages of OpenAI's protocol, as templates with tools read them."""
+        messages = []
+        names = {call.id: call.name for message in conversation for call in message.calls}
+        for message in conversation:
+            entry: dict[str, Any] = {
+                "role": message.role, "content": self._replace_tokens(message.content, message.role, replaced),
+            }  # fmt: skip
+            if message.calls:
+                entry["tool_calls"] = [self._own_call(call, replaced) for call in message.calls]
+            if message.role == "tool":
+                name = self._replace_tokens(names.get(message.call_id) or UNNAMED, "tool", replaced)
+                entry |= {"tool_call_id": message.call_id, "name": name}
+            messages.append(entry)
+        return messages
+
+    def _own_call(self, call: ToolCall, replaced: list[str]) -> dict[str, Any]:
+        """A call of OpenAI's protocol; arguments that are no object become one."""
+        try:
+            arguments = json.loads(call.arguments)
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            arguments = {"text": call.arguments}
+        safe = self._replace_within(arguments, replaced)
+        name = self._replace_tokens(call.name or UNNAMED, "tool", replaced)
+        return {"id": call.id, "type": "function", "function": {"name": name, "arguments": safe}}
+
+    def _replace_within(self, value: Any, replaced: list[str]) -> Any:
+        """`_replace_tokens` in all texts of JSON data."""
+        if isinstance(value, str):
+            return self._replace_tokens(value, "tool", replaced)
+        if isinstance(value, dict):
+            return {
+                self._replace_within(key, replaced): self._replace_within(part, replaced) for key, part in value.items()
+            }
+        return [self._replace_within(part, replaced) for part in value] if isinstance(value, list) else value
+
+    def _plain_form(self, conversation: Conversation, tools: Tools, replaced: list[str]) -> list[dict[str, Any]]:
+        """Messages with tools, calls and results in their texts; results that follow each other are one message."""
+        messages: list[dict[str, Any]] = []
+        for role, group in groupby(conversation, key=lambda message: message.role):
+            contents = []
+            for message in group:
+                content = self._replace_tokens(message.content, message.role, replaced)
+                calls = (ToolCall(c.id, *self._replace_within([c.name, c.arguments], replaced)) for c in message.calls)
+                if role == "tool" and self._tool_role == "user":
+                    content = f"{RESULT}{content}{RESULT_END}"
+                contents.append(f"{content}{written(calls)}")
+            if role == "tool":
+                messages.append({"role": self._tool_role, "content": "\n".join(contents)})
+            else:
+                messages += ({"role": role, "content": content} for content in contents)
+        if tools:
+            messages[0]["content"] = "\n".join([*map(_line, tools), messages[0]["content"]])
+        return messages
 
     def _replace_tokens(self, content: str, role: str, replaced: list[str]) -> str:
         """Put placeholders where `content` spells a token; append the text of each to `replaced`.
@@ -159,21 +268,26 @@ class Renderer:
         longest_first = sorted(map(re.escape, spellings), key=len, reverse=True)
         return re.compile("|".join(longest_first) or r"(?!)")
 
-    def _apply_template(self, messages: list[dict[str, str]], generation_prompt: bool = True) -> str:
+    def _apply_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str:
         try:
             return str(
                 self.tokenizer.apply_chat_template(
-                    messages, tokenize=False, add_generation_prompt=generation_prompt, enable_thinking=False
+                    list(messages),
+                    tools=tools,
+                    tokenize=False,
+                    add_generation_prompt=generation_prompt,
+                    enable_thinking=False,
                 )
             )
         except (TemplateError, TypeError, IndexError, ValueError) as error:
             raise PolicyError(
                 f"the chat template refuses this conversation ({one_line(error)}); try chat='plain'"
             ) from error
-
-    @staticmethod
-    def _plain(messages: list[dict[str, str]]) -> str:
-        return "".join(f"{message['content']}\n" for message in messages)
 
     def _encode(self, text: str, replaced: list[str]) -> list[int]:
         """Ids of a rendered conversation; without a template, special tokens in front.
@@ -202,6 +316,20 @@ class Renderer:
         """Ids of each letter by itself, without special tokens."""
         token_ids = (token_id for letter in text for token_id in self._encode_text(letter, False))
         return [token_id for token_id in token_ids if token_id not in self._special_ids]
+
+
+UNNAMED = "unnamed"  # the tool of a call that names none
+
+
+def _line(tool: ToolSchema) -> str:
+    """Tool in one line, without the types of its arguments' parts.
+
+    >>> _line(ToolSchema("now", "Return the time.", '{"properties": {"zone": {"type": "string"}}}'))
+    'Tool now(zone: string): Return the time.'
+    """
+    properties = json.loads(tool.parameters).get("properties", {})
+    arguments = ", ".join(f"{name}: {about.get('type', 'any')}" for name, about in properties.items())
+    return f"Tool {tool.name}({arguments}): {tool.description}"
 
 
 def _placeholder(index: int) -> str:

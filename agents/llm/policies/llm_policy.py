@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from palaver.agents.base.tool_calls import parse_calls
 from palaver.agents.llm.generation.engine import make_generator
 from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Generator
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.inference_copy import FrozenCopy, FrozenModel, OwnTrunk, Trunk, evaluating, take_over
 from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, save_pretrained
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
-from palaver.core import Completion, Conversation, PolicyError, Request, Sampling
+from palaver.core import Completion, Conversation, PolicyError, Request, ToolCall, ToolSchema
 
 
 class LLMPolicy:
@@ -87,13 +88,13 @@ class LLMPolicy:
         """
         return OwnTrunk(self.model)
 
-    def render(self, conversation: Conversation) -> list[int]:
-        """Prompt ids of a conversation.
+    def render(self, conversation: Conversation, tools: tuple[ToolSchema, ...] = ()) -> list[int]:
+        """Prompt ids of a conversation in which these tools may be called.
 
         Raises:
             PolicyError: the conversation is empty or the chat template refuses it.
         """
-        return self._renderer.ids(conversation)
+        return self._renderer.ids(conversation, tools)
 
     def written(self, text: str) -> list[int]:
         """Token ids of an answer that somebody else has written, its end token included."""
@@ -138,7 +139,7 @@ class LLMPolicy:
         Raises:
             PolicyError: see `act`.
         """
-        ids = tuple(self.render(request.conversation))
+        ids = tuple(self.render(request.conversation, request.tools))
         length, max_length = len(ids), self.options.max_prompt_tokens
         config = self.model.config.get_text_config()
         if max(ids) >= config.vocab_size:
@@ -155,18 +156,23 @@ class LLMPolicy:
             )
         return ids
 
-    def completion(self, prompt: tuple[int, ...], sampling: Sampling, sample: GenerationResult) -> Completion:
-        """Make a completion of sampled tokens."""
+    def completion(self, prompt: tuple[int, ...], request: Request, sample: GenerationResult) -> Completion:
+        """Make a completion of sampled tokens; calls of tools are parsed if the request has tools."""
         text = self._renderer.text(sample.token_ids)
-        ends = [position for position in map(text.find, sampling.stop) if position >= 0]
+        ends = [position for position in map(text.find, request.sampling.stop) if position >= 0]
+        text = text[: min(ends, default=len(text))]
+        calls: tuple[ToolCall, ...] = ()
+        if request.tools:
+            text, calls = parse_calls(text, request.conversation)
         return Completion(
-            text[: min(ends, default=len(text))],
+            text,
             prompt,
             sample.token_ids,
             sample.logprobs,
             sample.sample_logprobs,
             self.version,
             sample.finish,
+            calls,
         )
 
 
@@ -190,6 +196,6 @@ def answer(
     with evaluating(model):
         samples = iter(generator.generate([ids for _, ids in prompts], rows))
     return [
-        [policy.completion(ids, request.sampling, next(samples)) for _ in request.seeds]
+        [policy.completion(ids, request, next(samples)) for _ in request.seeds]
         for (policy, request), ids in zip(queries, read, strict=True)
     ]

@@ -1,0 +1,64 @@
+"""Calls of tools in the text of a model, for models whose chat template has no form of its own.
+
+    Let me compute that. <tool_call>{"name": "calculator", "arguments": {"expression": "3 * 4"}}</tool_call>
+
+The form is that of Hermes and Qwen. Any text may come: what cannot be parsed is a call without a name whose arguments
+are the text as it was written, so that whoever executes the calls can answer with an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from palaver.core import Conversation, ToolCall
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+MOST_CALLS = 64  # of one answer that are parsed; the rest is one call that cannot be parsed
+_BLOCK = re.compile(f"{OPEN}(.*?)(?:{CLOSE}|\\Z)", re.DOTALL)
+
+
+def call_id(conversation: Conversation, index: int) -> str:
+    """Id of call `index` of the next answer: nine letters and digits, which every known template accepts."""
+    return f"call{sum(len(message.calls) for message in conversation) + index:05d}"
+
+
+def parse_calls(text: str, conversation: Conversation = ()) -> tuple[str, tuple[ToolCall, ...]]:
+    """Text of an answer without its calls, and the calls in order.
+
+    >>> parse_calls('Well. <tool_call>{"name": "now", "arguments": {}}</tool_call>')
+    ('Well.', (ToolCall(id='call00000', name='now', arguments='{}'),))
+    """
+    blocks = list(_BLOCK.finditer(text))
+    if not blocks:
+        return text, ()
+    bodies = [block[1] for block in blocks]
+    if len(bodies) > MOST_CALLS:
+        bodies[MOST_CALLS:] = [text[blocks[MOST_CALLS].start() :]]
+    calls = [_parsed(body, call_id(conversation, index)) for index, body in enumerate(bodies)]
+    return _BLOCK.sub("", text).strip(), tuple(calls)
+
+
+def _parsed(body: str, id: str) -> ToolCall:
+    """A call of its JSON text; without a name if it is not `{"name": text, "arguments": ...}`."""
+    try:
+        call = json.loads(body)
+    except (ValueError, RecursionError):
+        return ToolCall(id, "", body.strip())
+    name = call.get("name") if isinstance(call, dict) else None
+    arguments = call.get("arguments", call.get("parameters")) if isinstance(call, dict) else None
+    if not isinstance(name, str) or not name or arguments is None:
+        return ToolCall(id, "", body.strip())
+    return ToolCall(id, name, arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False))
+
+
+def written(calls: Iterable[ToolCall]) -> str:
+    """Text of calls as `parse_calls` reads it; those that could not be parsed as they were written."""
+    return "".join(f"{OPEN}{_body(call)}{CLOSE}" for call in calls)
+
+
+def _body(call: ToolCall) -> str:
+    if not call.name:
+        return call.arguments
+    return f'{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {call.arguments}}}'
