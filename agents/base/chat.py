@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from palaver.core import Conversation, Finish, Sampling
+from palaver.core import Conversation, Finish, Sampling, ToolCall, ToolSchema
 from palaver.scoring import Cost
 
 
@@ -24,6 +24,7 @@ class Question:
         seed: of the draw, where the model takes one.
         schema: the JSON schema of the answer; empty for free text.
         top_logprobs: how many of the likeliest first tokens are wanted with their log-probabilities, 0 to 20.
+        tools: tools that the model may call.
     """
 
     conversation: Conversation
@@ -31,6 +32,7 @@ class Question:
     seed: int = 0
     schema: Mapping[str, Any] = field(default_factory=dict)
     top_logprobs: int = 0
+    tools: tuple[ToolSchema, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Answer:
         top: for each answered token, the likeliest tokens at its place with their log-probabilities, if requested.
         cost: of this answer, failed attempts included.
         failure: reason why there is no text, as in `Score.failure`; "" if there is one.
+        calls: calls of tools, if the question has tools.
     """
 
     text: str
@@ -50,6 +53,7 @@ class Answer:
     top: tuple[Mapping[str, float], ...] = ()
     cost: Cost = field(default_factory=Cost)
     failure: str = ""
+    calls: tuple[ToolCall, ...] = ()
 
 
 @runtime_checkable

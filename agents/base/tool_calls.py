@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from palaver.core import Conversation, ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
-MOST_CALLS = 64  # of one answer that are parsed; the rest is one call that cannot be parsed
+MOST_CALLS = 64  # of one answer; what comes after them is a part of the last, which cannot be parsed then
 _BLOCK = re.compile(f"{OPEN}(.*?)(?:{CLOSE}|\\Z)", re.DOTALL)
 
 
@@ -35,7 +35,7 @@ def parse_calls(text: str, conversation: Conversation = ()) -> tuple[str, tuple[
         return text, ()
     bodies = [block[1] for block in blocks]
     if len(bodies) > MOST_CALLS:
-        bodies[MOST_CALLS:] = [text[blocks[MOST_CALLS].start() :]]
+        bodies[MOST_CALLS - 1 :] = [text[blocks[MOST_CALLS - 1].start(1) :]]
     calls = [_parsed(body, call_id(conversation, index)) for index, body in enumerate(bodies)]
     return _BLOCK.sub("", text).strip(), tuple(calls)
 

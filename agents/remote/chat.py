@@ -10,6 +10,7 @@ import os
 import threading
 from asyncio import sleep
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import openai
@@ -232,7 +233,8 @@ class _Call:
             got = Answer("", failure=str(last))
         if got.failure and self.over:
             self.over.set()
-        return Answer(redact(got.text), got.finish, got.top, self.cost, redact(got.failure))
+        calls = tuple(replace(call, name=redact(call.name), arguments=redact(call.arguments)) for call in got.calls)
+        return Answer(redact(got.text), got.finish, got.top, self.cost, redact(got.failure), calls)
 
     def _stops(self, state: RetryCallState) -> bool:
         """Return whether to stop: attempts are used up, or the next would come after the deadline."""
@@ -241,7 +243,7 @@ class _Call:
 
     async def _attempt(self) -> Answer:
         chat, session, question = self.chat, self.chat.session(), self.question
-        prompt = most_tokens(question.conversation, question.schema)
+        prompt = most_tokens(question.conversation, question.schema, question.tools)
         worst = chat.price.cost(prompt, question.sampling.max_tokens)
         async with session.gate:
             if self.over and self.over.is_set():
@@ -311,9 +313,13 @@ class RemotePolicy:
             PolicyError: the server did not answer one of them, or the budget or the deadline ended.
         """
         questions = [
-            Question(request.conversation, request.sampling, seed) for request in requests for seed in request.seeds
+            Question(request.conversation, request.sampling, seed, tools=request.tools)
+            for request in requests
+            for seed in request.seeds
         ]
-        completions = (Completion(answer.text, finish=answer.finish) for answer in self.chat.insist(questions))
+        completions = (
+            Completion(answer.text, finish=answer.finish, calls=answer.calls) for answer in self.chat.insist(questions)
+        )
         return [[next(completions) for _ in request.seeds] for request in requests]
 
     def spent(self) -> Cost:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palaver.core import ConfigError, Conversation, PolicyError, did_you_mean
+from palaver.core import ConfigError, Conversation, PolicyError, ToolSchema, did_you_mean
 from palaver.scoring import Cost
 from palaver.text import first_fault, one_line
 
@@ -120,9 +120,11 @@ def estimated_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
 
 
-def most_tokens(conversation: Conversation, schema: Mapping[str, Any]) -> int:
+def most_tokens(conversation: Conversation, schema: Mapping[str, Any], tools: Sequence[ToolSchema] = ()) -> int:
     """Upper bound of a prompt's tokens: one for every byte, and those around the messages."""
     texts = [message.content for message in conversation] + ([str(dict(schema))] if schema else [])
+    texts += [f"{call.id}{call.name}{call.arguments}" for message in conversation for call in message.calls]
+    texts += [f"{tool.name}{tool.description}{tool.parameters}" for tool in tools]
     return sum(len(text.encode("utf-8", "replace")) + MESSAGE_TOKENS for text in texts) + MESSAGE_TOKENS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
@@ -12,9 +13,12 @@ import openai
 from pydantic import BaseModel, Field, ValidationError
 
 from palaver.agents.base.chat import Answer, Question
+from palaver.agents.base.tool_calls import call_id
 from palaver.agents.remote.options import Price, estimated_tokens
+from palaver.core import Message, ToolCall
 from palaver.text import first_fault, one_line
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 AGAIN = (408, 409, 425)  # in addition to 429 and 5xx: statuses that another attempt may not meet
 
 
@@ -111,9 +115,19 @@ class _Logprobs(BaseModel):
     content: list[_Token] | None = None
 
 
+class _Function(BaseModel):
+    name: str = ""
+    arguments: str = ""
+
+
+class _ToolCall(BaseModel):
+    function: _Function = Field(default_factory=_Function)
+
+
 class _Message(BaseModel):
     content: str | None = None
     refusal: str | None = None
+    tool_calls: list[_ToolCall] | None = None
 
 
 class _Choice(BaseModel):
@@ -148,9 +162,7 @@ def body(model: str, question: Question, limit_field: str) -> dict[str, Any]:
     sampling = question.sampling
     request_body: dict[str, Any] = {
         "model": model,
-        "messages": [
-            {"role": message.role, "content": _sendable(message.content)} for message in question.conversation
-        ],
+        "messages": [_message(message) for message in question.conversation],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "seed": question.seed,
@@ -162,12 +174,34 @@ def body(model: str, question: Question, limit_field: str) -> dict[str, Any]:
         request_body["extra_body"] = {"top_k": sampling.top_k}
     if question.top_logprobs:
         request_body |= {"logprobs": True, "top_logprobs": question.top_logprobs}
+    if question.tools:
+        request_body["tools"] = [tool.to_dict() for tool in question.tools]
     if question.schema:
         # a server may refuse to be strict about a schema that leaves other properties open
         strict = question.schema.get("additionalProperties") is False
         form = {"name": "answer", "schema": dict(question.schema), "strict": strict}
         request_body["response_format"] = {"type": "json_schema", "json_schema": form}
     return request_body
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """Message of the protocol; names that it does not allow become `unnamed`."""
+    entry: dict[str, Any] = {"role": message.role, "content": _sendable(message.content)}
+    if message.role == "tool":
+        entry["tool_call_id"] = message.call_id
+    if message.calls:
+        entry["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": call.name if _NAME.fullmatch(call.name) else "unnamed",
+                    "arguments": _sendable(call.arguments),
+                },
+            }
+            for call in message.calls
+        ]
+    return entry
 
 
 def read(content: bytes) -> Reply:
@@ -185,10 +219,16 @@ def read(content: bytes) -> Reply:
 def parse_reply(reply: Reply, question: Question, price: Price) -> Answer:
     """Make an answer of a reply, with its cost; unreported tokens are estimated.
 
+    Calls of tools get ids of their own; they are read only if the question has tools, and then there may be no text.
     Text from a stop string on is cut off, whether the server did that or not.
     """
     choice = reply.choices[0]
-    text, usage = choice.message.content, reply.usage
+    requested = choice.message.tool_calls if question.tools else None
+    calls = tuple(
+        ToolCall(call_id(question.conversation, index), call.function.name, call.function.arguments)
+        for index, call in enumerate(requested or ())
+    )
+    text, usage = "" if calls and choice.message.content is None else choice.message.content, reply.usage
     if usage is None:
         prompt_tokens = sum(estimated_tokens(message.content) for message in question.conversation)
         cost = price.cost(prompt_tokens, estimated_tokens(text or ""))
@@ -206,6 +246,7 @@ def parse_reply(reply: Reply, question: Question, price: Price) -> Answer:
         "length" if choice.finish_reason == "length" else "stop",
         tuple(_together(token.top_logprobs) for token in tokens) if question.top_logprobs else (),
         cost,
+        calls=calls,
     )
 
 

@@ -6,17 +6,20 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from palaver.agents.base.policy import Policy
+from palaver.agents.base.tool_calls import MOST_CALLS
 from palaver.agents.remote.options import estimated_tokens
-from palaver.core import Completion, Message, Request, Sampling, stable_seed
+from palaver.core import Completion, Message, Request, Sampling, ToolCall, ToolSchema, stable_seed
 from palaver.text import first_fault, one_line
 
 MOST_MESSAGES = 10_000
 MOST_ANSWERS = 128
+MOST_TOOLS = 128
 NOT_ENFORCED = "response_format is read, not enforced: the model writes what it likes"
 Stop = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -51,14 +54,55 @@ class _Part(_Strict):
     text: str
 
 
+class _CalledFunction(_Strict):
+    name: str = Field(max_length=256)
+    arguments: str
+
+
+class _ToolCall(_Strict):
+    id: str = Field(max_length=256)
+    type: Literal["function"]
+    function: _CalledFunction
+
+
 class _Message(_Strict):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[_Part]
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[_Part] | None = None
     name: str | None = None
+    refusal: None = None
+    tool_calls: list[_ToolCall] | None = Field(None, max_length=MOST_CALLS)
+    tool_call_id: str | None = Field(None, max_length=256)
+
+    @model_validator(mode="after")
+    def _of_its_role(self) -> Self:
+        if self.content is None and not self.tool_calls:
+            raise PydanticCustomError("content", "a message without tool_calls needs content")
+        if self.tool_calls and self.role != "assistant":
+            raise PydanticCustomError("tool_calls", "only an assistant calls tools")
+        if (self.role == "tool") != (self.tool_call_id is not None):
+            raise PydanticCustomError("tool_call_id", "a message of the role tool, and no other, has a tool_call_id")
+        return self
 
     def to_message(self) -> Message:
-        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
-        return Message("system" if self.role == "developer" else self.role, text)
+        text = self.content or ""
+        text = text if isinstance(text, str) else "".join(part.text for part in text)
+        calls = tuple(ToolCall(c.id, c.function.name, c.function.arguments) for c in self.tool_calls or ())
+        return Message("system" if self.role == "developer" else self.role, text, calls, self.tool_call_id or "")
+
+
+class _Function(_Strict):
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    description: str = ""
+    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    strict: bool | None = None
+
+
+class _Tool(_Strict):
+    type: Literal["function"]
+    function: _Function
+
+    def to_schema(self) -> ToolSchema:
+        return ToolSchema(self.function.name, self.function.description, json.dumps(self.function.parameters))
 
 
 class _Schema(_Strict):
@@ -93,6 +137,9 @@ class CompletionRequest(_Strict):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
     response_format: _Format | None = None
+    tools: list[_Tool] | None = Field(None, max_length=MOST_TOOLS)
+    tool_choice: Literal["auto", "none"] | None = None
+    parallel_tool_calls: Literal[True] | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     user: str | None = None
@@ -127,7 +174,8 @@ class CompletionRequest(_Strict):
         )
         seed = secrets.randbits(62) if self.seed is None else self.seed
         seeds = (seed, *(stable_seed("serve", seed, index) for index in range(1, self.n)))
-        return Request("client", tuple(message.to_message() for message in self.messages), seeds, sampling)
+        tools = tuple(tool.to_schema() for tool in self.tools or ()) if self.tool_choice != "none" else ()
+        return Request("client", tuple(message.to_message() for message in self.messages), seeds, sampling, tools)
 
 
 def parse_body(body: bytes) -> CompletionRequest:
@@ -164,8 +212,8 @@ def response_body(
     choices = [
         {
             "index": index,
-            "message": {"role": "assistant", "content": completion.text, "refusal": None},
-            "finish_reason": completion.finish,
+            "message": _answer(completion),
+            "finish_reason": "tool_calls" if completion.calls else completion.finish,
             "logprobs": None if records is None else {"content": records, "refusal": None},
         }
         for index, (completion, records) in enumerate(zip(completions, logprobs, strict=True))
@@ -174,7 +222,9 @@ def response_body(
     completion_tokens = sum(len(completion.token_ids) for completion in completions)
     if not prompt_tokens:  # a policy without tokens
         prompt_tokens = sum(estimated_tokens(message.content) for message in request.conversation)
-        completion_tokens = sum(estimated_tokens(completion.text) for completion in completions)
+        completion_tokens = sum(
+            estimated_tokens("".join([c.text, *(call.arguments for call in c.calls)])) for c in completions
+        )
     return {
         "id": f"chatcmpl-{secrets.token_hex(12)}",
         "object": "chat.completion",
@@ -189,6 +239,23 @@ def response_body(
     }
 
 
+def _answer(completion: Completion) -> dict[str, Any]:
+    """Message of a completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": completion.text, "refusal": None}
+    if completion.calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in completion.calls
+        ]
+    return message
+
+
+def _delta(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole message as one delta, in which calls have an index."""
+    calls = [{"index": index} | call for index, call in enumerate(message.get("tool_calls", ()))]
+    return dict(message) | ({"tool_calls": calls} if calls else {})
+
+
 def event_stream(body: CompletionRequest, response: Mapping[str, Any]) -> str:
     """Server-sent events of a response: each text in one delta, its end, and the usage.
 
@@ -201,7 +268,12 @@ def event_stream(body: CompletionRequest, response: Mapping[str, Any]) -> str:
     head = {name: response[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     with_usage = body.stream_options is not None and body.stream_options.include_usage
     choices = [
-        {"index": choice["index"], "delta": choice["message"], "logprobs": choice["logprobs"], "finish_reason": None}
+        {
+            "index": choice["index"],
+            "delta": _delta(choice["message"]),
+            "logprobs": choice["logprobs"],
+            "finish_reason": None,
+        }
         for choice in response["choices"]
     ] + [
         {"index": choice["index"], "delta": {}, "logprobs": None, "finish_reason": choice["finish_reason"]}

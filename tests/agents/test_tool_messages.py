@@ -58,10 +58,8 @@ def test_a_template_with_tools_gets_them_in_its_own_form() -> None:
         {"type": "function", "function": {"name": "calculator", "description": "Evaluate arithmetic.",
                                           "parameters": PARAMETERS}}
     ]  # fmt: skip
-    assert (
-        rest
-        == '3 times 4?[assistant]Let me see.(calculator {"expression": "3 * 4"} call00000)[tool]12for call00000 of calculator'
-    )
+    called = '(calculator {"expression": "3 * 4"} call00000)'
+    assert rest == f"3 times 4?[assistant]Let me see.{called}[tool]12for call00000 of calculator"
 
 
 def test_a_template_without_tools_gets_the_plain_form() -> None:
@@ -161,8 +159,7 @@ def test_ids_go_on_in_a_conversation() -> None:
 def test_hostile_calls_are_bounded() -> None:
     assert parse_calls("<tool_call>" + "[" * 1_000_000)[1][0].name == ""
     _, calls = parse_calls('<tool_call>{"name": "a", "arguments": {}}</tool_call>' * 1000)
-    assert len(calls) == MOST_CALLS + 1
-    assert [call.name for call in calls] == ["a"] * MOST_CALLS + [""]
+    assert [call.name for call in calls] == ["a"] * (MOST_CALLS - 1) + [""]
 
 
 @given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.dictionaries(st.text(), st.text() | st.integers()))))
@@ -171,6 +168,6 @@ def test_what_is_written_is_read_again(text: str, calls: list[tuple[str, dict[st
     if any(mark in json.dumps([name, values], ensure_ascii=False) for name, values in calls for mark in MARKS):
         return
     _, found = parse_calls(f"{text}{written(made)}" if "<tool_call>" not in text else written(made))
-    assert [(call.name, json.loads(call.arguments)) for call in found[:MOST_CALLS]] == [
-        (name, values) for name, values in calls[:MOST_CALLS]
+    assert [(call.name, json.loads(call.arguments)) for call in found[: MOST_CALLS - 1]] == [
+        (name, values) for name, values in calls[: MOST_CALLS - 1]
     ]

@@ -327,8 +327,12 @@ def _line(tool: ToolSchema) -> str:
     >>> _line(ToolSchema("now", "Return the time.", '{"properties": {"zone": {"type": "string"}}}'))
     'Tool now(zone: string): Return the time.'
     """
-    properties = json.loads(tool.parameters).get("properties", {})
-    arguments = ", ".join(f"{name}: {about.get('type', 'any')}" for name, about in properties.items())
+    schema = json.loads(tool.parameters)
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    arguments = ", ".join(
+        f"{name}: {about.get('type', 'any') if isinstance(about, dict) else 'any'}"
+        for name, about in (properties.items() if isinstance(properties, dict) else ())
+    )
     return f"Tool {tool.name}({arguments}): {tool.description}"
 
 
