@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from palaver.trainers.objectives.returns import individual_reward
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
@@ -20,6 +19,7 @@ from palaver.core import Sampling
 from palaver.registry import spec
 from palaver.trainers.algorithms.base import ALGORITHMS, chosen
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.objectives.advantages import individual_reward
 from palaver.trainers.objectives.losses import reinforce
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env

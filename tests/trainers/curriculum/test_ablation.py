@@ -6,7 +6,7 @@ import multiprocessing
 
 import pytest
 
-from palaver.benchmarks.reports.curriculum import ablation as sweep
+from palaver.benchmarks.reports.curriculum import page
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.curriculum import ablation
 from palaver.trainers.curriculum.ablation import ablate, plan
@@ -70,10 +70,10 @@ def test_all_variants_meet_in_one_arena(tmp_path):
 
 def test_tables_and_picture(tmp_path):
     found = made(tmp_path)
-    table, *matrices = sweep.report_tables(found)
+    table, *matrices = page.ablation_tables(found)
     assert [row[0] for row in table.rows] == ["0", "0.5", "1"]
     assert len(matrices) == 2
-    assert all(path.stat().st_size for path in sweep.write(found, tmp_path))
+    assert all(path.stat().st_size for path in page.write_ablation(found, tmp_path))
     with pytest.raises(CheckpointError, match="holds no ablation"):
         ablation.load(tmp_path)
 
