@@ -250,7 +250,8 @@ class Completion:
         sample_logprobs: log-probability under the distribution drawn from (temperature, top-k, top-p).
         version: number of updates of the policy.
         finish: "stop" if the policy ended by itself, "length" if it was cut at max_tokens.
-        calls: calls of tools, in order.
+        calls: calls of tools, in order; empty in an action.
+        steps: answers with calls that came before this one in the same turn.
     """
 
     text: str
@@ -261,6 +262,33 @@ class Completion:
     version: int = 0
     finish: Finish = "stop"
     calls: tuple[ToolCall, ...] = ()
+    steps: tuple[ToolStep, ...] = ()
+
+    @property
+    def messages(self) -> Conversation:
+        """What the completion adds to its conversation: calls and their results, then the answer."""
+        before = (message for step in self.steps for message in (*step.completion.messages, *step.results))
+        return (*before, Message("assistant", self.text, self.calls))
+
+    @property
+    def sampled_tokens(self) -> int:
+        """Number of sampled tokens, those of calls included."""
+        return len(self.token_ids) + sum(len(step.completion.token_ids) for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStep:
+    """An answer with calls of tools, and their results.
+
+    Attributes:
+        completion: the answer, with a prompt and tokens of its own.
+        results: a message of the role `tool` for each call.
+        faults: names of the errors among the results.
+    """
+
+    completion: Completion
+    results: Conversation
+    faults: tuple[str, ...] = ()
 
 
 # --- seeds ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from palaver.core import FORMAT, Completion, Conversation, ScoringError, ToolCall, refuse_format
+from palaver.core import FORMAT, Completion, Conversation, Message, ScoringError, ToolCall, ToolStep, refuse_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,18 @@ def _turn_record(turn: Turn, tokens: bool) -> dict[str, Any]:
 
 def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
     record = _shallow_dict(completion)
-    calls = record.pop("calls")
+    calls, steps = record.pop("calls"), record.pop("steps")
     if calls:
         record["calls"] = [_shallow_dict(call) for call in calls]
+    if steps:
+        record["steps"] = [
+            {
+                "completion": _completion_record(step.completion, tokens),
+                "results": [{"call_id": result.call_id, "content": result.content} for result in step.results],
+                "faults": list(step.faults),
+            }
+            for step in steps
+        ]
     if tokens:
         return record
     text_fields = {name: value for name, value in record.items() if name not in _TOKEN_FIELDS}
@@ -173,5 +182,11 @@ def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
 def _completion_from_record(record: Mapping[str, Any]) -> Completion:
     values: dict[str, Any] = {name: value for name, value in record.items() if name != "tokens"}
     calls = tuple(ToolCall(**call) for call in values.pop("calls", ()))
+    steps = tuple(_step_from_record(step) for step in values.pop("steps", ()))
     lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    return Completion(**values | lists, calls=calls)
+    return Completion(**values | lists, calls=calls, steps=steps)
+
+
+def _step_from_record(record: Mapping[str, Any]) -> ToolStep:
+    results = tuple(Message("tool", **result) for result in record["results"])
+    return ToolStep(_completion_from_record(record["completion"]), results, tuple(record["faults"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from palaver.core import refuse
-from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.algorithms.base import Algorithm, has_token_values
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.advantages import shared_reward
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
@@ -58,6 +58,22 @@ def refuse_contradictions(
         ]
     checks += _pairs(config, algorithm, turns) if algorithm.pairs else []
     checks += _alternatives(config, algorithm, turns)
+    refuse(checks)
+
+
+def refuse_tools(config: RunConfig, algorithm: Algorithm) -> None:
+    """Refuse algorithms that cannot learn from a turn of several answers, in an environment with tools.
+
+    Raises:
+        ConfigError: the algorithm has values of tokens, a mixer, or pairs of joint actions.
+    """
+    why = f"the agents of {config.env.id} have tools, so that a turn may be several answers"
+    by_token = has_token_values(algorithm, config.critic)
+    others = f"{algorithm.name} needs turns of one answer: set another algorithm.name"
+    checks = [
+        (by_token, f"{why}, and critics of tokens have values within one: set critic.level=completion"),
+        (algorithm.mixer != "none" or algorithm.pairs, f"{why}, and {others}"),
+    ]
     refuse(checks)
 
 

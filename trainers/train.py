@@ -20,12 +20,13 @@ from rich.text import Text
 import palaver
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import ConfigError, Message, PolicyError, Sampling, need
+from palaver.core import ConfigError, Message, PolicyError, Sampling, ToolSchema, need
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.envs.base.tools import schema_of
 from palaver.registry import Spec
 from palaver.trainers.algorithms.base import Algorithm, chosen, has_token_values
-from palaver.trainers.checks import refuse_contradictions
+from palaver.trainers.checks import refuse_contradictions, refuse_tools
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_team
@@ -128,6 +129,8 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     refuse_contradictions(
         config, algorithm, len(env.possible_agents), _turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
     )
+    if any(env.tools(agent) for agent in env.possible_agents):
+        refuse_tools(config, algorithm)
     eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
     refuse_opponent(config, eval_env)
     if values_legal(config, algorithm):
@@ -308,12 +311,15 @@ def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Map
         for task in tasks:
             for agent, text in scratch.reset(seed=0, options={"task": task.id})[0].items():
                 if isinstance(policy := team[agent], LLMPolicy):
-                    longest = max(longest, _prompt_length(config, policy, task.id, agent, text))
+                    tools = tuple(map(schema_of, scratch.tools(agent)))
+                    longest = max(longest, _prompt_length(config, policy, task.id, agent, text, tools))
     return longest
 
 
-def _prompt_length(config: RunConfig, policy: LLMPolicy, task: str, agent: str, text: str) -> int:
-    length, policy_config = len(policy.render((Message("user", text),))), config.agent(agent)
+def _prompt_length(
+    config: RunConfig, policy: LLMPolicy, task: str, agent: str, text: str, tools: tuple[ToolSchema, ...]
+) -> int:
+    length, policy_config = len(policy.render((Message("user", text),), tools)), config.agent(agent)
     context = getattr(policy.model.config, "max_position_embeddings", length + policy_config.max_tokens)
     max_length = min(policy_config.max_prompt_tokens, context - policy_config.max_tokens)
     if length > max_length:

@@ -31,6 +31,7 @@ from pettingzoo import ParallelEnv
 from palaver.core import ConfigError, TaskError, did_you_mean
 from palaver.envs.base.spaces import UnicodeText
 from palaver.envs.base.tasks import Task
+from palaver.envs.base.tools import ToolFunction
 from palaver.text import clean, one_line
 
 MAX_LENGTH = 16_384  # characters; about 4,000 tokens of English
@@ -202,6 +203,10 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     def role(self, agent: str) -> str:
         """Role of the agent, as reported in `infos`; its name unless overridden."""
         return agent
+
+    def tools(self, agent: str) -> Sequence[ToolFunction]:  # noqa: ARG002 - for subclasses
+        """Tools that the agent may call before its action, see `palaver.envs.base.tools`; none unless overridden."""
+        return ()
 
     def observation_space(self, agent: str) -> UnicodeText:
         """The same object on every call."""

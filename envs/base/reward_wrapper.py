@@ -24,6 +24,7 @@ from palaver.core import ConfigError
 from palaver.envs.base.env import Each, Step, StepResult, TextEnv, as_heard, locked
 from palaver.envs.base.reward_monitor import RewardMonitor
 from palaver.envs.base.tasks import Task
+from palaver.envs.base.tools import ToolFunction
 from palaver.scoring import Reward, RewardPlacement, Score, ScoringRequest
 from palaver.text import clean, one_line
 
@@ -169,6 +170,10 @@ class RewardWrapper(TextEnv):
     def role(self, agent: str) -> str:
         """The environment's."""
         return self.inner.role(agent)
+
+    def tools(self, agent: str) -> Sequence[ToolFunction]:
+        """The environment's."""
+        return self.inner.tools(agent)
 
     @locked
     def reset(

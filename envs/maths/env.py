@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import TaskError
+from palaver.envs.base.arguments import truth
 from palaver.envs.base.tasks import Generate, Task, check_difficulty, read_tasks
+from palaver.envs.base.tools import ToolFunction
 from palaver.envs.maths import answers
+from palaver.envs.maths.calculator import calculator
 from palaver.envs.maths.problems import DIFFICULTIES, Difficulty, rows
 from palaver.envs.workflows.builtin import workflow as find
 from palaver.envs.workflows.env import WorkflowEnv
@@ -33,6 +36,7 @@ class MathsEnv(WorkflowEnv):
         options: more keywords of a workflow that is given by name.
         reward_scheme: how scores become rewards, by name; None takes the defaults.
         shown: most characters of a text that others are shown.
+        calculator: give every agent a calculator as a tool.
         source: where the tasks came from.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
@@ -51,10 +55,12 @@ class MathsEnv(WorkflowEnv):
         options: Mapping[str, Any] | None,
         reward_scheme: Mapping[str, Any] | RewardScheme | None,
         shown: int,
+        calculator: bool,
         source: str | Path,
         render_mode: str | None,
         max_length: int,
     ) -> None:
+        self.calculator = truth("calculator", calculator)
         numbers = {name: value for name, value in {"agents": agents, "rounds": rounds}.items() if value is not None}
         super().__init__(
             find(workflow, {**numbers, **(options or {})}),
@@ -66,6 +72,10 @@ class MathsEnv(WorkflowEnv):
             render_mode=render_mode,
             max_length=max_length,
         )
+
+    def tools(self, agent: str) -> Sequence[ToolFunction]:
+        """A calculator, with `calculator=True`."""
+        return (calculator,) if self.calculator else super().tools(agent)
 
 
 class MathsScorer:

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from palaver.agents.base.policy import Policy, act_batched
+from palaver.agents.base.policy import Policy
 from palaver.core import Completion, EpisodeLostError, Request, stable_seed
 from palaver.envs.base.env import Step, TextEnv
+from palaver.envs.base.tools import schema_of
 from palaver.trainers.matches.config import GameSpec, TournamentConfig
 from palaver.trainers.matches.players import Choose, PendingDecision, Player
 from palaver.trainers.matches.results import GameResult, PlayerStats
 from palaver.trainers.rollout.branches import Branch, Joint, first_joint, start
 from palaver.trainers.rollout.episodes import EpisodeRunner, StepAll
+from palaver.trainers.rollout.tools import answer
 
 
 class Watcher(Protocol):
@@ -255,8 +257,8 @@ class _Games:
             seconds = (time.perf_counter() - began) / len(batch)
             for query in batch:
                 query.player_state.seconds += seconds
-            for query, answer in zip(batch, answers, strict=False):
-                actions[query.branch.root][query.agent] = [Completion(answer)]
+            for query, text in zip(batch, answers, strict=False):
+                actions[query.branch.root][query.agent] = [Completion(text)]
         return actions
 
     def answer(self, batch: Sequence[_Query]) -> list[str]:
@@ -267,14 +269,15 @@ class _Games:
             return [state.choose(decision.observation, decision.info) for decision in pending]
         if state.player.batched is not None:
             return state.player.batched.decide(pending)
-        return [completions[0].text for completions in act_batched([self.request(query) for query in batch])]
+        return [completions[0].text for completions in answer([self.request(query) for query in batch])]
 
-    def request(self, query: _Query) -> tuple[Policy, Request]:
-        """Policy and request of an agent."""
+    def request(self, query: _Query) -> tuple[TextEnv, Policy, Request]:
+        """Environment, policy and request of an agent."""
         (running, branch, agent), policy = query, query.player_state.policy
         assert policy is not None
         seed = stable_seed(running.match_seed, running.game.swapped, agent, len(branch.turns))
-        return policy, Request(agent, branch.conversations[agent], (seed,), self.setting.sampling)
+        tools = tuple(map(schema_of, branch.env.tools(agent)))
+        return branch.env, policy, Request(agent, branch.conversations[agent], (seed,), self.setting.sampling, tools)
 
     def on_step(self, joint: Joint, step: Step, branch: Branch) -> Branch:  # noqa: ARG002 - the runner's signature
         """Count illegal actions; show the step to the observer of the game."""

@@ -46,6 +46,8 @@ class Batch:
         token_returns: (R, T) filled by `add_advantages` where tokens have values, 0 on padding.
         token_advantage: (R, T) likewise.
         overlong: (J, N) length penalty of an agent's text, subtracted after credit; None is 0.
+        action_row: (R,) row of the action that each row led to: itself, but for answers with calls of tools, which have
+            no memberships and the return and advantage of that action; None if there are no such answers.
     """
 
     agents: tuple[str, ...]
@@ -67,6 +69,7 @@ class Batch:
     token_returns: Tensor | None = None
     token_advantage: Tensor | None = None
     overlong: Tensor | None = None
+    action_row: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.completions)
@@ -89,18 +92,32 @@ class Batch:
     def weight(self) -> Tensor:
         """(R,) weight of each row in the expectation over its task's tree: sum over its joint steps."""
         total = torch.zeros(len(self), dtype=torch.float64)
-        return total.index_add_(0, self.member_row, self.step_weight[self.member_step])
+        total.index_add_(0, self.member_row, self.step_weight[self.member_step])
+        return total if self.action_row is None else total[self.action_row]
 
     @property
     def root_return(self) -> Tensor:
-        """(rows of the first turn that has any,) their returns as filled by `add_advantages`."""
-        return self.returns[self.turn == self.turn.min()]
+        """(actions of the first turn that has any,) their returns as filled by `add_advantages`."""
+        return self.returns[(self.turn == self.turn.min()) & self.is_action]
+
+    @property
+    def is_action(self) -> Tensor:
+        """(R,) bool, true at actions, false at answers with calls of tools."""
+        rows = torch.arange(len(self))
+        return torch.ones(len(self), dtype=torch.bool) if self.action_row is None else self.action_row == rows
+
+    def by_action(self, values: Tensor) -> Tensor:
+        """(R,) sums of values (R,) over the rows that led to one action, at that action; 0 elsewhere."""
+        if self.action_row is None:
+            return values
+        return torch.zeros_like(values).index_add_(0, self.action_row, values)
 
 
 def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = None) -> Batch:
     """Make the table of episodes.
 
-    Turns that episodes share become one joint step, completions that steps share one row.
+    Turns that episodes share become one joint step, completions that steps share one row. An answer with calls of tools
+    is a row of its own, whose prompt holds the results of earlier calls: no token of a result is trained.
 
     Args:
         episodes: episodes of a rollout.
@@ -116,6 +133,7 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
     turns: list[Turn] = []
     row_keys: list[tuple[int, int, int, int]] = []  # agent, group, turn, episode
     completions: list[Completion] = []
+    action_rows: list[int] = []
     members: list[tuple[int, int]] = []
     for episode_index, episode in enumerate(episodes):
         for turn in episode.turns:
@@ -130,8 +148,10 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
                 if key not in rows:
                     rows[key] = len(completions)
                     group = groups.setdefault((turn.group, agent), len(groups))
-                    row_keys.append((agents.index(agent), group, turn.index, episode_index))
-                    completions.append(completion)
+                    said = [completion, *(step.completion for step in completion.steps)]
+                    row_keys += [(agents.index(agent), group, turn.index, episode_index)] * len(said)
+                    completions += said
+                    action_rows += [rows[key]] * len(said)
                 members.append((rows[key], steps[turn.node]))
     if not completions:
         raise ValueError("no completion of a trained agent in these episodes: there is nothing to make a batch of")
@@ -157,6 +177,7 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
         ),
         returns=unfilled,
         advantage=unfilled,
+        action_row=torch.tensor(action_rows) if len(action_rows) > len(rows) else None,
     )
 
 
@@ -218,6 +239,9 @@ def add_advantages(
         bootstrap_values: (J, N) critic values after cuts, 0 elsewhere; None where nothing was cut.
         tokens: values and costs of every token, whose first values and sums are `value` and `cost`.
     """
+    if batch.action_row is not None:
+        assert tokens is None  # refused with tools
+        return _fill_steps(batch, algorithm, config, value, cost, total, bootstrap_values)
     group = batch.group if config.group_by == "prompt" else task_groups(batch)
     start = None if tokens is None else tokens.start(config.gae_lambda)
     joint = joint_returns(batch, algorithm, config, value, cost, bootstrap_values, start)
@@ -230,6 +254,31 @@ def add_advantages(
     else:
         scaled = normalize(advantage, returns, group, config.normalize, config.std, total)
     return replace(batch, returns=returns, advantage=scaled, group=group)
+
+
+def _fill_steps(
+    batch: Batch,
+    algorithm: Algorithm,
+    config: AlgorithmConfig,
+    value: Tensor | None,
+    cost: Tensor | None,
+    total: AllSum,
+    bootstrap_values: Tensor | None,
+) -> Batch:
+    """Returns and advantages of the actions alone; answers with calls of tools have those of their action."""
+    assert batch.action_row is not None
+    rows = batch.is_action.nonzero()[:, 0]
+    place = torch.full((len(batch),), -1).index_copy_(0, rows, torch.arange(len(rows)))
+    columns = {
+        name: getattr(batch, name)[rows] for name in ("agent", "group", "turn", "episode", "returns", "advantage")
+    }
+    completions = tuple(batch.completions[row] for row in rows.tolist())
+    actions = replace(batch, completions=completions, member_row=place[batch.member_row], action_row=None, **columns)
+    own_value = None if value is None else value[rows]
+    own_cost = None if cost is None else batch.by_action(cost)[rows]
+    filled = add_advantages(actions, algorithm, config, own_value, own_cost, total, bootstrap_values)
+    back = place[batch.action_row]
+    return replace(batch, returns=filled.returns[back], advantage=filled.advantage[back], group=filled.group[back])
 
 
 def _fill_tokens(

@@ -158,7 +158,7 @@ def after(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
         completions=completions,
         rewards={agent: float(rewards.get(agent, 0.0)) for agent in everyone},
         components={agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
-        metrics=dict(infos[acting[0]].get("metrics", {})),
+        metrics=dict(infos[acting[0]].get("metrics", {})) | _tool_metrics(completions),
         reason=str(infos[acting[0]].get("reason", "")),
         legal={a: list(branch.infos[a]["legal_actions"]) for a in completions if "legal_actions" in branch.infos[a]},
         executed={agent: str(infos[agent]["executed"]) for agent in completions if "executed" in infos.get(agent, ())},
@@ -167,7 +167,7 @@ def after(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
     )
     stop, cut = ended(branch.env.agents, acting, step)
     fresh = branch.env.metadata.get("conversation") == "fresh"
-    answers = {agent: (Message("assistant", completion.text),) for agent, completion in completions.items()}
+    answers = {agent: completion.messages for agent, completion in completions.items()}
     read = {
         agent: with_observation((*branch.conversations[agent], *answers.get(agent, ())), text, fresh)
         for agent, text in observations.items()
@@ -183,6 +183,13 @@ def after(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
         aside=joint.aside,
     )
     return cut_off(stepped, cut)
+
+
+def _tool_metrics(completions: Mapping[str, Completion]) -> dict[str, float]:
+    """Number of calls of tools in a turn, and of those with an error; empty without calls."""
+    steps = [step for completion in completions.values() for step in completion.steps]
+    calls, faults = sum(len(step.results) for step in steps), sum(len(step.faults) for step in steps)
+    return {"tool_calls": float(calls), "tool_faults": float(faults)} if steps else {}
 
 
 def ended(live: Collection[str], acting: Sequence[str], step: Step) -> tuple[Stop | None, tuple[str, ...]]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from palaver.agents.base.policy import Policy, act_batched
+from palaver.agents.base.policy import Policy
 from palaver.core import Completion, ConfigError, Request, Sampling, stable_seed
 from palaver.envs.base.env import Each, TextEnv
+from palaver.envs.base.tools import schema_of
 from palaver.episodes import Episode, Turn
 from palaver.registry import make
 from palaver.trainers.config.run import Turns
@@ -40,6 +41,7 @@ from palaver.trainers.rollout.branches import (
     swept,
     with_turn_rewards,
 )
+from palaver.trainers.rollout.tools import answer
 
 Candidates = Mapping[str, Sequence[Completion]]  # agent -> its candidates
 StepAll = Callable[[Sequence[Joint]], list[Branch]]
@@ -103,9 +105,9 @@ def complete(live: Sequence[Branch], queries: Callable[[Branch], Queries]) -> li
     """
     batch = [(index, *query) for index, branch in enumerate(live) for query in queries(branch)]
     completions: list[dict[str, list[Completion]]] = [{} for _ in live]
-    answers = act_batched([(policy, request) for _, policy, request in batch])
-    for (index, _, request), answer in zip(batch, answers, strict=True):
-        completions[index][request.agent] = answer
+    answers = answer([(live[index].env, policy, request) for index, policy, request in batch])
+    for (index, _, request), candidates in zip(batch, answers, strict=True):
+        completions[index][request.agent] = candidates
     return completions
 
 
@@ -319,7 +321,8 @@ def _queries(
     for agent in branch.looks if branch.stop else branch.env.agents:
         if branch.can_act(agent):
             seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
-            yield team[agent], Request(agent, branch.conversations[agent], seeds, sampling[agent])
+            tools = tuple(map(schema_of, branch.env.tools(agent)))
+            yield team[agent], Request(agent, branch.conversations[agent], seeds, sampling[agent], tools)
 
 
 def _width(branch: Branch, plan: SamplingPlan) -> int:

@@ -117,12 +117,12 @@ def components(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def tokens(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Agent -> mean number of sampled tokens in a completion."""
+    """Agent -> mean number of sampled tokens of a completion, calls of tools included."""
     token_counts: dict[str, list[int]] = defaultdict(list)
     for episode in episodes:
         for turn in episode.turns:
             for agent, completion in turn.completions.items():
-                token_counts[agent].append(len(completion.token_ids))
+                token_counts[agent].append(completion.sampled_tokens)
     return {agent: float(np.mean(counts)) for agent, counts in token_counts.items()}
 
 

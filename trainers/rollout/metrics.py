@@ -35,7 +35,9 @@ def expected_returns(
         total: sums over the processes that share the rollout.
     """
     costs = (
-        [0.0] * len(batch.steps) if kl_penalty is None else by_step(batch, kl_penalty).nan_to_num().mean(dim=1).tolist()
+        [0.0] * len(batch.steps)
+        if kl_penalty is None
+        else by_step(batch, batch.by_action(kl_penalty)).nan_to_num().mean(dim=1).tolist()
     )
     cost = {turn.node: turn_cost for turn, turn_cost in zip(batch.steps, costs, strict=True)}
     ended = [episode for episode in episodes if episode.stop != "pruned"]

@@ -242,8 +242,9 @@ class PolicyUpdater:
     def _weights(self, work: UpdateInput) -> tuple[dict[int, float], float]:
         """Row -> weight of each of its tokens, and the number of rows over all processes."""
         lengths = [len(work.batch.completions[row].token_ids) for row in work.rows]
-        total = self.distributed.all_sum(float(len(work.rows)))[0]
-        even = [1.0 / max(1.0, total)] * len(work.rows)
+        actions = float(work.batch.is_action[list(work.rows)].sum())
+        total, actions = self.distributed.all_sum(float(len(work.rows)), actions)
+        even = [1.0 / max(1.0, actions)] * len(work.rows)
         row_weights = even if work.weight is None else work.weight[list(work.rows)].tolist()
         by_token = sum(weight * length for weight, length in zip(row_weights, lengths, strict=True))
         weight, tokens = self.distributed.all_sum(sum(row_weights), by_token)

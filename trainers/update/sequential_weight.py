@@ -17,7 +17,8 @@ def joint_factor(log_rho: Tensor, batch: Batch, clamp: float) -> Tensor:
     """(R,) M_r = mean of exp(clip(log rho_j, -clamp, clamp)) over the joint steps j of a row."""
     rho = log_rho.clamp(-clamp, clamp).exp()
     total = torch.zeros(len(batch), dtype=rho.dtype).index_add_(0, batch.member_row, rho[batch.member_step])
-    return total / torch.bincount(batch.member_row, minlength=len(batch))
+    factor = total / torch.bincount(batch.member_row, minlength=len(batch))
+    return factor if batch.action_row is None else factor[batch.action_row]
 
 
 def at_clamp(log_rho: Tensor, batch: Batch, rows: Sequence[int], clamp: float) -> int:
@@ -39,4 +40,5 @@ def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], b
     for row, old in before.items():
         log_ratio = after[row].double().cpu() - old.double()
         by_row[row] = log_ratio.sum() if summed else log_ratio.mean()
-    return torch.zeros(len(batch.steps), dtype=torch.float64).index_add_(0, batch.member_step, by_row[batch.member_row])
+    by_action = batch.by_action(by_row)
+    return by_action.new_zeros(len(batch.steps)).index_add_(0, batch.member_step, by_action[batch.member_row])

@@ -108,6 +108,7 @@ class Gsm8kEnv(MathsEnv):
         options: Mapping[str, Any] | None = None,
         reward_scheme: Mapping[str, Any] | RewardScheme | None = None,
         shown: int = 2000,
+        calculator: bool = False,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
@@ -119,6 +120,7 @@ class Gsm8kEnv(MathsEnv):
             options=options,
             reward_scheme=reward_scheme,
             shown=shown,
+            calculator=calculator,
             source=tasks,
             render_mode=render_mode,
             max_length=max_length,

@@ -78,6 +78,7 @@ class MathsMiniEnv(MathsEnv):
         options: Mapping[str, Any] | None = None,
         reward_scheme: Mapping[str, Any] | RewardScheme | None = None,
         shown: int = 400,
+        calculator: bool = False,
         render_mode: str | None = None,
         max_length: int = 4096,
     ) -> None:
@@ -89,6 +90,7 @@ class MathsMiniEnv(MathsEnv):
             options=options,
             reward_scheme=reward_scheme,
             shown=shown,
+            calculator=calculator,
             source=tasks,
             render_mode=render_mode,
             max_length=max_length,
