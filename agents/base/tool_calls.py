@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from palaver.core import Conversation, ToolCall
+from palaver.core import Completion, Conversation, ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 MOST_CALLS = 64  # of one answer; what comes after them is a part of the last, which cannot be parsed then
@@ -56,6 +56,17 @@ def _parsed(body: str, id: str) -> ToolCall:
 def written(calls: Iterable[ToolCall]) -> str:
     """Text of calls as `parse_calls` reads it; those that could not be parsed as they were written."""
     return "".join(f"{OPEN}{_body(call)}{CLOSE}" for call in calls)
+
+
+def transcript(completion: Completion) -> str:
+    """Text of a completion for readers, behind its calls of tools and their results, a line each."""
+    lines = []
+    for step in completion.steps:
+        results = {result.call_id: result.content for result in step.results}
+        lines.append(step.completion.text)
+        for call in step.completion.calls:
+            lines += [f"[call {call.name or 'unnamed'}] {call.arguments}", f"[result] {results.get(call.id, '')}"]
+    return "\n".join([*filter(None, lines), completion.text])
 
 
 def _body(call: ToolCall) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from palaver.agents.base.tool_calls import transcript
 from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, Kind
 from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow
 from palaver.benchmarks.reports import html as pages
@@ -121,7 +122,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
             {
                 "name": one_line(agent, 40),
                 "told": clean(turn.observations.get(agent, ""), MAX_PROMPT),
-                "said": clean(completion.text, MAX_ANSWER),
+                "said": clean(transcript(completion), MAX_ANSWER),
                 "reward": turn.rewards.get(agent, 0.0),
                 "parts": {one_line(name, 40): value for name, value in turn.components.get(agent, {}).items()},
             }

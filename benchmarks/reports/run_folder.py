@@ -164,7 +164,9 @@ def _sound(turn: Turn) -> bool:
         and isinstance(turn.legal, Mapping)
         and isinstance(turn.executed, Mapping)
         and all(isinstance(action, str) for action in turn.executed.values())
-        and all(isinstance(completion.text, str) for completion in turn.completions.values())
+        and all(
+            isinstance(said.content, str) for completion in turn.completions.values() for said in completion.messages
+        )
         and all(
             isinstance(value, float) or number(row, name) is not None for row in mappings for name, value in row.items()
         )

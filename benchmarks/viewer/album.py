@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from palaver.agents.base.tool_calls import transcript
 from palaver.benchmarks.viewer import battles
 from palaver.benchmarks.viewer.sources import ViewerSource
 from palaver.episodes import Episode, Turn
@@ -123,7 +124,7 @@ class Album:
             "said": [
                 [
                     known[agent],
-                    self.text(completion.text),
+                    self.text(transcript(completion)),
                     len(completion.text.split()),
                     completion.finish == "length",
                     taken_for(turn, agent),

@@ -6,15 +6,16 @@ import re
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from palaver.core import ConfigError, did_you_mean
-from palaver.envs.base.arguments import choice, whole_number
+from palaver.envs.base.arguments import choice, truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.tasks import ParsedTasks, Task
+from palaver.envs.base.tools import ToolFunction
 from palaver.envs.code import answers, problems, prompts, reward
 from palaver.envs.code.expert import Advisor, Expert, advisor
 from palaver.envs.code.problems import CodeProblem
@@ -28,6 +29,22 @@ MOST_TURNS = 100
 MOST_TESTS = 100_000
 KEPT = 4096  # reports
 LASTING = frozenset({"pass", "fail", "error"})  # what does not depend on how busy the machine was
+
+_OWN_TESTS = """
+def own_tests():
+    import ast
+    try:
+        statements = ast.parse(_TESTS).body
+    except Exception as error:
+        return [f"the tests do not parse: {error}"]
+    faults = []
+    for statement in statements:
+        try:
+            exec(compile(ast.Module([statement], []), "tests", "exec"), globals())
+        except Exception as error:
+            faults.append(f"{ast.unparse(statement)[:200]}: {type(error).__name__} {error}"[:300])
+    return faults[:5]
+"""
 
 _reports: OrderedDict[tuple[str, str, str, Limits], Report] = OrderedDict()
 _lock = threading.Lock()
@@ -47,6 +64,7 @@ class PairEnv(TextEnv):
         mode: of the feedback after a turn.
         visible_tests: the tests shown; the first n, the last n of a negative number, all of 0 or None.
         advisor: gives advice; None for none.
+        own_tests: give every agent the tool `run_tests`.
         source: where the tasks came from.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
@@ -66,6 +84,7 @@ class PairEnv(TextEnv):
         mode: Mode,
         visible_tests: int | None,
         advisor: Advisor | None,
+        own_tests: bool,
         source: str | Path,
         render_mode: str | None,
         max_length: int,
@@ -78,6 +97,7 @@ class PairEnv(TextEnv):
         self.mode = mode
         self.visible_tests = visible_tests
         self.advisor = advisor
+        self.own_tests = truth("own_tests", own_tests)
         names = (AUX, MAIN) if agents == 2 else (SOLO,)
         super().__init__(names, tasks, render_mode=render_mode, max_length=max_length, source=source)
 
@@ -92,6 +112,26 @@ class PairEnv(TextEnv):
     def measure(self, _program: Program) -> dict[str, float]:
         """Measurements of the program in addition to those of its facts."""
         return {}
+
+    def tools(self, agent: str) -> Sequence[ToolFunction]:
+        """`run_tests`, with `own_tests=True`."""
+        return (self.run_tests,) if self.own_tests else super().tools(agent)
+
+    def run_tests(self, code: str, tests: str) -> str:
+        """Run tests of your own on your own code, in a sandbox.
+
+        Args:
+            code: Python definitions; functions of others are not known.
+            tests: Python statements, as `assert add(1, 2) == 3`.
+        """
+        preamble = self.problems[self.task.id].preamble
+        # the statements run as a part of the confined program; the one test that is trusted only reads the outcome
+        program = f"{preamble}\n{code}\n\n_TESTS = {tests!r}\n{_OWN_TESTS}"
+        report = score(program, "assert own_tests() == []", "own_tests", limits=self.limits)
+        (result,) = report.results or (None,)
+        if report.verdict == "pass":
+            return "every statement ran without an error"
+        return (result.message if result else report.message) or (result.verdict if result else report.verdict)
 
     def prompt(self, agent: str, problem: CodeProblem) -> str:
         """The first observation of `agent`."""
@@ -192,6 +232,7 @@ class CodeEnv(PairEnv):
         scale: multiplies every component.
         shift: is added to the reward of a turn, as a component of that name.
         stop_above: a turn with a larger reward ends the episode; None never does.
+        own_tests: give every agent the tool `run_tests`, which runs its own tests on its own code in the sandbox.
         entry_format: True gives 0.5 for answers of nothing but the requested function, and stops at all others.
         limits: of the sandbox, by name; those left out keep theirs.
         render_mode: `ansi` or None.
@@ -218,6 +259,7 @@ class CodeEnv(PairEnv):
         shift: float = 0.0,
         stop_above: float | None = None,
         entry_format: bool = False,
+        own_tests: bool = False,
         limits: Mapping[str, float] | None = None,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
@@ -242,6 +284,7 @@ class CodeEnv(PairEnv):
             mode=feedback,
             visible_tests=num_visible,
             advisor=expert_advisor,
+            own_tests=own_tests,
             source=tasks,
             render_mode=render_mode,
             max_length=max_length,

@@ -169,3 +169,42 @@ def test_the_maths_environments_offer_it() -> None:
         assert make(id).tools(env.possible_agents[0]) == ()
     with pytest.raises(ConfigError, match="calculator must be true or false"):
         make("gsm8k-v0", calculator="yes")
+
+
+def run_tests(code: str, tests: str) -> str:
+    env = make("coding-mini-v0", own_tests=True)
+    env.reset(seed=0)
+    call = ToolCall("1", "run_tests", json.dumps({"code": code, "tests": tests}))
+    (result,) = call_tools(env.tools("aux"), [call])
+    assert not result.fault
+    return result.content
+
+
+def test_agents_of_code_run_their_own_tests() -> None:
+    good = "def double(x):\n    return 2 * x"
+    assert run_tests(good, "assert double(2) == 4\nassert double(0) == 0") == "every statement ran without an error"
+    told = run_tests(good, "assert double(2) == 5\nassert triple(1) == 3")
+    assert "assert double(2) == 5: AssertionError" in told
+    assert "NameError name 'triple' is not defined" in told
+    assert make("coding-mini-v0").tools("aux") == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "tests", "says"),
+    [
+        ("def f(:", "assert f()", "SyntaxError"),
+        ("x = 1", "assert (", "the tests do not parse"),
+        ("while True: pass", "assert True", "took longer"),
+        ("def f(): pass", "while True: pass", "took longer"),
+        ("x = 1", "raise SystemExit(0)", ""),
+        ("x = 1", "import os; os._exit(0)", ""),
+        ("x = 1", "open('/etc/passwd').read()", "Error"),
+        ("def own_tests(): return []", "assert 1 == 2", "AssertionError"),
+        ("x = '\"\"\"'", "assert x == '\"\"\"'", "every statement"),
+        ("", "", "every statement"),
+    ],
+)  # fmt: skip
+def test_any_code_and_tests_have_a_result(code: str, tests: str, says: str) -> None:
+    told = run_tests(code, tests)
+    assert says in told
+    assert told

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from palaver.agents.base.tool_calls import parse_calls
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.simple import ScriptedPolicy
 from palaver.core import Completion, ConfigError, Message, Request, Sampling
 from palaver.envs.base.tools import MOST_CALLS
@@ -18,10 +20,15 @@ from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.checks import refuse_tools
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.objectives.losses import reinforce
 from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout
 from palaver.trainers.rollout.evaluation import tokens
 from palaver.trainers.train import prepare
+from palaver.trainers.update.policy_update import UpdateInput
+from tests.closeness import assert_values_close
+from tests.models import byte_tokenizer, tiny_qwen3
+from tests.trainers.learning import config, learners
 
 FIRST = "solver1"
 CALL = '<tool_call>{"name": "calculator", "arguments": {"expression": "3 * 4"}}</tool_call>'
@@ -183,3 +190,38 @@ def test_a_recipe_may_give_its_agents_a_calculator() -> None:
 
 def test_messages_without_calls_are_one_answer() -> None:
     assert Completion("x").messages == (Message("assistant", "x"),)
+
+
+class Calling(LLMPolicy):
+    """Calls the calculator in its first answer of a turn, whatever it samples."""
+
+    def completion(self, prompt, request, sample):
+        made = super().completion(prompt, request, sample)
+        if not request.tools or request.conversation[-1].role == "tool":
+            return made
+        return replace(made, calls=parse_calls(CALL, request.conversation)[1])
+
+
+def test_log_probs_of_answers_with_calls_are_those_of_their_sampling() -> None:
+    """The learner scores each answer behind the prompt that it was sampled from, results included."""
+    model, played = tiny_qwen3(0, max_position_embeddings=1024), env()
+    policy = Calling(model, byte_tokenizer(template=True), ModelOptions(device="cpu"))
+    team = dict.fromkeys(played.possible_agents, policy)
+    sampling = dict.fromkeys(team, Sampling(max_tokens=12))
+    ids = [task.id for task in played.tasks[:2]]
+    batch = make_batch(rollout(played, team, ids, SamplingPlan(2), sampling=sampling, seed=3))
+    assert batch.action_row is not None
+    assert int(batch.is_action.sum()) * 2 == len(batch) == 16
+    settings = config(algorithm={"group_size": 2})
+    (learner,) = learners(team, settings)
+    rows = list(range(len(batch)))
+    scored = learner.log_probs(learner.model, batch, rows)
+    for row in rows:
+        told = torch.tensor(batch.completions[row].sample_logprobs)
+        assert_values_close(scored[row], told)
+        shown = policy.tokenizer.decode(batch.completions[row].prompt_ids)
+        assert ("<|im_start|>tool\n12<|im_end|>" in shown) == bool(batch.is_action[row])
+    filled = replace(add_advantages(batch, algorithm("magrpo"), settings.algorithm), advantage=torch.randn(16).double())
+    stats = learner.update(UpdateInput(filled, rows, reinforce, 1))
+    assert (stats.rows, stats.passes) == (16, 1)
+    assert stats.drift < 1e-4

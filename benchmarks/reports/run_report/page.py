@@ -15,6 +15,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from palaver.agents.base.tool_calls import transcript
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.charts import Drawing, save_png
 from palaver.benchmarks.reports.frames import FrameRenderer, Frames, frame_renderer
@@ -192,7 +193,7 @@ def _turn(turn: Turn, scale: float) -> dict[str, Any]:
         "completions": [
             {
                 "agent": one_line(agent, 40),
-                "text": clean(completion.text, TEXT_LIMIT),
+                "text": clean(transcript(completion), TEXT_LIMIT),
                 "words": len(completion.text.split()),
                 "cut": completion.finish == "length",
                 "executed": taken_for(turn, agent),

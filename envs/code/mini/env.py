@@ -92,6 +92,7 @@ class CodingMiniEnv(PairEnv):
     Args:
         tasks: `sample`, or a path; a slice may follow.
         agents: 2, or 1 for the single programmer `coder`.
+        own_tests: give every agent the tool `run_tests`, which runs its own tests on its own code in the sandbox.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -103,7 +104,12 @@ class CodingMiniEnv(PairEnv):
     metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "coding_mini_v0"}
 
     def __init__(
-        self, tasks: str | Path = "sample", agents: int = 2, render_mode: str | None = None, max_length: int = 4096
+        self,
+        tasks: str | Path = "sample",
+        agents: int = 2,
+        own_tests: bool = False,
+        render_mode: str | None = None,
+        max_length: int = 4096,
     ) -> None:
         loaded_tasks, problems = load(tasks)
         super().__init__(
@@ -115,6 +121,7 @@ class CodingMiniEnv(PairEnv):
             mode="none",
             visible_tests=None,
             advisor=None,
+            own_tests=own_tests,
             source=tasks,
             render_mode=render_mode,
             max_length=max_length,

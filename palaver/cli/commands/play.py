@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
+from palaver.agents.base.tool_calls import transcript
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.cli import options
 from palaver.cli.output import console, count, note, say, table
@@ -123,7 +124,8 @@ def _show_turn(turn: Turn, episode: Episode) -> None:
         heading = Text.assemble(
             (clean(agent, 60), "bold"), f" ({player}), {count(len(completion.text.split()), 'word')}"
         )
-        text = Text(clean(completion.text)) if completion.text.strip() else Text("says nothing", style="dim italic")
+        spoken = transcript(completion)
+        text = Text(clean(spoken)) if spoken.strip() else Text("says nothing", style="dim italic")
         console.print(Panel(text, title=heading, title_align="left", border_style="blue"))
     console.print(_reward_table(turn))
     measured = ", ".join(f"{clean(name, 60)} {value:.3g}" for name, value in turn.metrics.items())
