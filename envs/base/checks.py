@@ -28,6 +28,9 @@ import numpy as np
 from gymnasium.spaces import Text
 from numpy.typing import NDArray
 
+from palaver.core import ToolCall
+from palaver.envs.base.env import TextEnv
+from palaver.envs.base.tools import call_tools, schema_of
 from palaver.envs.base.transcripts import HOSTILE, Env, as_json, babble, follow, hostile, play, steps
 
 Make = Callable[[], Env]
@@ -234,7 +237,7 @@ def check_infos(make: Make) -> None:
 
 
 def check_hostile(make: Make) -> None:
-    """No action raises: none, missing, hostile texts, or no text, which counts as illegal."""
+    """No action and no call of a tool raises; an action that is no text counts as illegal."""
     env = make()
     for action in HOSTILE:
         env.reset(seed=3)
@@ -243,6 +246,12 @@ def check_hostile(make: Make) -> None:
         if action is not None and not isinstance(action, str):
             counted = [info["metrics"]["illegal"] for info in infos.values()]
             assert all(n >= 1 for n in counted), f"the action {_named(action)} is not counted as illegal"
+    for agent in env.possible_agents:
+        tools = env.tools(agent) if isinstance(env, TextEnv) else ()
+        for tool, text in itertools.product(tools, (action for action in HOSTILE if isinstance(action, str))):
+            names = json.loads(schema_of(tool).parameters)["properties"]
+            with _harmless(f"the tool {tool.__name__}"):
+                call_tools(tools, [ToolCall("1", tool.__name__, json.dumps(dict.fromkeys(names, text)))])
     silent = play(make(), 3, lambda _observations, _turn, _agent: None)
     _same(silent, play(make(), 3, lambda _observations, _turn, _agent: ""), "None and the empty text")
     env.reset(seed=3)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from palaver.agents.base.tool_calls import parse_calls
 from palaver.core import ConfigError, ToolCall
+from palaver.envs.base.checks import check_hostile
 from palaver.envs.base.tools import MOST_ARGUMENTS, MOST_CALLS, MOST_RESULT, ToolError, call_tools, schema_of
 from palaver.envs.maths.calculator import calculator
 from palaver.registry import make
@@ -169,6 +170,12 @@ def test_the_maths_environments_offer_it() -> None:
         assert make(id).tools(env.possible_agents[0]) == ()
     with pytest.raises(ConfigError, match="calculator must be true or false"):
         make("gsm8k-v0", calculator="yes")
+
+
+@pytest.mark.parametrize("id", ["maths-mini-v0", "coding-mini-v0"])
+def test_hostile_arguments_do_no_harm(id: str) -> None:
+    keyword = "calculator" if id == "maths-mini-v0" else "own_tests"
+    check_hostile(lambda: make(id, **{keyword: True}))
 
 
 def run_tests(code: str, tests: str) -> str:
