@@ -266,7 +266,7 @@ class Completion:
 
     @property
     def messages(self) -> Conversation:
-        """What the completion adds to its conversation: calls and their results, then the answer."""
+        """Messages for the conversation: calls and their results, then the answer."""
         before = (message for step in self.steps for message in (*step.completion.messages, *step.results))
         return (*before, Message("assistant", self.text, self.calls))
 

@@ -62,7 +62,7 @@ def refuse_contradictions(
 
 
 def refuse_tools(config: RunConfig, algorithm: Algorithm) -> None:
-    """Refuse algorithms that cannot learn from a turn of several answers, in an environment with tools.
+    """Refuse algorithms that cannot learn from a turn of several answers.
 
     Raises:
         ConfigError: the algorithm has values of tokens, a mixer, or pairs of joint actions.

@@ -1,9 +1,9 @@
-"""Calls of tools in the text of a model, for models whose chat template has no form of its own.
+"""Calls of tools in the text of a model.
 
     Let me compute that. <tool_call>{"name": "calculator", "arguments": {"expression": "3 * 4"}}</tool_call>
 
 The form is that of Hermes and Qwen. Any text may come: what cannot be parsed is a call without a name whose arguments
-are the text as it was written, so that whoever executes the calls can answer with an error.
+are the text as it was written, so that it can be answered with an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _BLOCK = re.compile(f"{OPEN}(.*?)(?:{CLOSE}|\\Z)", re.DOTALL)
 
 
 def call_id(conversation: Conversation, index: int) -> str:
-    """Id of call `index` of the next answer: nine letters and digits, which every known template accepts."""
+    """Id of call `index` of the next answer.
+
+    It has nine letters and digits, which every known template accepts.
+    """
     return f"call{sum(len(message.calls) for message in conversation) + index:05d}"
 
 
@@ -54,12 +57,12 @@ def _parsed(body: str, id: str) -> ToolCall:
 
 
 def written(calls: Iterable[ToolCall]) -> str:
-    """Text of calls as `parse_calls` reads it; those that could not be parsed as they were written."""
+    """Text of calls as `parse_calls` reads it; unparsable ones as they were written."""
     return "".join(f"{OPEN}{_body(call)}{CLOSE}" for call in calls)
 
 
 def transcript(completion: Completion) -> str:
-    """Text of a completion for readers, behind its calls of tools and their results, a line each."""
+    """Text of a completion for readers, behind its calls and their results, a line each."""
     lines = []
     for step in completion.steps:
         results = {result.call_id: result.content for result in step.results}

@@ -205,7 +205,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         return agent
 
     def tools(self, agent: str) -> Sequence[ToolFunction]:  # noqa: ARG002 - for subclasses
-        """Tools that the agent may call before its action, see `palaver.envs.base.tools`; none unless overridden."""
+        """Tools of the agent (`palaver.envs.base.tools`); none unless overridden."""
         return ()
 
     def observation_space(self, agent: str) -> UnicodeText:
@@ -236,9 +236,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.task = self.tasks[int(self.rng.integers(len(self.tasks)))] if chosen is None else self._find(chosen)
         self.agents = list(self.possible_agents)
         self.turn = 0
-        self._acting = frozenset(self.agents).intersection(
-            self.agents if self.first_to_act is None else self.first_to_act
-        )
+        first = self.agents if self.first_to_act is None else self.first_to_act
+        self._acting = frozenset(self.agents).intersection(first)
         self._log = []
         observations = self.initial_observations(self.task)
         self._exist(observations, "initial_observations")
@@ -277,9 +276,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         broke = outcome.illegal
         attributed = isinstance(broke, Mapping) or not broke  # a bare number does not say whose they were
         by_agent = {agent: broke.get(agent, 0) if isinstance(broke, Mapping) else 0 for agent in agents}
-        metrics["illegal"] = float(
-            sum(illegal.values()) + (sum(broke.values()) if isinstance(broke, Mapping) else broke)
-        )
+        moves = sum(broke.values()) if isinstance(broke, Mapping) else broke
+        metrics["illegal"] = float(sum(illegal.values()) + moves)
         infos = {agent: self._info(agent) for agent in agents}
         for agent in agents:
             infos[agent]["reward_components"] = {k: float(v) for k, v in outcome.components[agent].items()}
@@ -363,8 +361,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     def _known(self, outcome: StepResult) -> None:
         """Say plainly what an environment's author forgot or misspelt."""
-        missing = [agent for agent in self.agents if agent not in outcome.components]
-        if missing:
+        if missing := [agent for agent in self.agents if agent not in outcome.components]:
             raise ConfigError(
                 f"transition returned no reward components for {missing}; give every live agent a mapping"
             )

@@ -1,4 +1,4 @@
-"""Tools that an environment offers to its agents: schemas from type hints, and calls within limits.
+"""Tools of an environment: schemas from type hints, and calls within limits.
 
     def calculator(expression: str) -> str:
         \"\"\"Evaluate arithmetic exactly.

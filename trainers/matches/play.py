@@ -22,7 +22,7 @@ from palaver.trainers.matches.players import Choose, PendingDecision, Player
 from palaver.trainers.matches.results import GameResult, PlayerStats
 from palaver.trainers.rollout.branches import Branch, Joint, first_joint, start
 from palaver.trainers.rollout.episodes import EpisodeRunner, StepAll
-from palaver.trainers.rollout.tools import answer
+from palaver.trainers.rollout.tools import act_with_tools
 
 
 class Watcher(Protocol):
@@ -269,7 +269,7 @@ class _Games:
             return [state.choose(decision.observation, decision.info) for decision in pending]
         if state.player.batched is not None:
             return state.player.batched.decide(pending)
-        return [completions[0].text for completions in answer([self.request(query) for query in batch])]
+        return [completions[0].text for completions in act_with_tools([self.request(query) for query in batch])]
 
     def request(self, query: _Query) -> tuple[TextEnv, Policy, Request]:
         """Environment, policy and request of an agent."""

@@ -107,7 +107,7 @@ class Batch:
         return torch.ones(len(self), dtype=torch.bool) if self.action_row is None else self.action_row == rows
 
     def by_action(self, values: Tensor) -> Tensor:
-        """(R,) sums of values (R,) over the rows that led to one action, at that action; 0 elsewhere."""
+        """(R,) sums of values over the rows that led to an action, at that action; 0 elsewhere."""
         if self.action_row is None:
             return values
         return torch.zeros_like(values).index_add_(0, self.action_row, values)
@@ -265,7 +265,7 @@ def _fill_steps(
     total: AllSum,
     bootstrap_values: Tensor | None,
 ) -> Batch:
-    """Returns and advantages of the actions alone; answers with calls of tools have those of their action."""
+    """Returns and advantages of the actions; answers with calls have those of their action."""
     assert batch.action_row is not None
     rows = batch.is_action.nonzero()[:, 0]
     place = torch.full((len(batch),), -1).index_copy_(0, rows, torch.arange(len(rows)))

@@ -167,7 +167,10 @@ def after(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
     )
     stop, cut = ended(branch.env.agents, acting, step)
     fresh = branch.env.metadata.get("conversation") == "fresh"
-    answers = {agent: completion.messages for agent, completion in completions.items()}
+    answers = {
+        agent: completion.messages if completion.steps else (Message("assistant", completion.text),)
+        for agent, completion in completions.items()
+    }
     read = {
         agent: with_observation((*branch.conversations[agent], *answers.get(agent, ())), text, fresh)
         for agent, text in observations.items()

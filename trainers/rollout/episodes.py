@@ -41,7 +41,7 @@ from palaver.trainers.rollout.branches import (
     swept,
     with_turn_rewards,
 )
-from palaver.trainers.rollout.tools import answer
+from palaver.trainers.rollout.tools import act_with_tools
 
 Candidates = Mapping[str, Sequence[Completion]]  # agent -> its candidates
 StepAll = Callable[[Sequence[Joint]], list[Branch]]
@@ -105,7 +105,7 @@ def complete(live: Sequence[Branch], queries: Callable[[Branch], Queries]) -> li
     """
     batch = [(index, *query) for index, branch in enumerate(live) for query in queries(branch)]
     completions: list[dict[str, list[Completion]]] = [{} for _ in live]
-    answers = answer([(live[index].env, policy, request) for index, policy, request in batch])
+    answers = act_with_tools([(live[index].env, policy, request) for index, policy, request in batch])
     for (index, _, request), candidates in zip(batch, answers, strict=True):
         completions[index][request.agent] = candidates
     return completions

@@ -118,7 +118,7 @@ def varies(episodes: Sequence[Episode], algorithm: Algorithm, config: AlgorithmC
 
 
 def sampled(episodes: Sequence[Episode], agents: Collection[str]) -> tuple[int, int]:
-    """Numbers of distinct completions of these agents, and of all their sampled tokens, on this process.
+    """Numbers of distinct completions of these agents, and of their tokens, on this process.
 
     Joint steps share the records of their completions; equal texts of several draws are several records.
     """

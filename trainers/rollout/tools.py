@@ -1,4 +1,4 @@
-"""Calls of tools within a turn: an agent that calls is queried again with the results, until it answers without."""
+"""Calls of tools within a turn: an agent that calls is queried again with the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palaver.envs.base.tools import MOST_CALLS, call_tools
 Query = tuple[TextEnv, Policy, Request]
 
 
-def answer(queries: Sequence[Query]) -> list[list[Completion]]:
+def act_with_tools(queries: Sequence[Query]) -> list[list[Completion]]:
     """Answer requests in one batch per policy or shared engine, and execute calls of tools.
 
     All candidates of a request call the tools of the same environment, which calls do not change. After `MOST_CALLS`

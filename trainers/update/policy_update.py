@@ -242,8 +242,8 @@ class PolicyUpdater:
     def _weights(self, work: UpdateInput) -> tuple[dict[int, float], float]:
         """Row -> weight of each of its tokens, and the number of rows over all processes."""
         lengths = [len(work.batch.completions[row].token_ids) for row in work.rows]
-        actions = float(work.batch.is_action[list(work.rows)].sum())
-        total, actions = self.distributed.all_sum(float(len(work.rows)), actions)
+        steps = 0 if work.batch.action_row is None else int((~work.batch.is_action[list(work.rows)]).sum())
+        total, actions = self.distributed.all_sum(float(len(work.rows)), float(len(work.rows) - steps))
         even = [1.0 / max(1.0, actions)] * len(work.rows)
         row_weights = even if work.weight is None else work.weight[list(work.rows)].tolist()
         by_token = sum(weight * length for weight, length in zip(row_weights, lengths, strict=True))
@@ -316,14 +316,13 @@ class PolicyUpdater:
             raise NumericalError(f"the loss of {self.policy.name!r} is not finite", rows)
         moved = float(approximate_kl(logp.detach(), old, mask))
         self.distributed.accelerator.backward(value)
-        drift = (logp.detach() - old)[mask]
         tokens = float(mask.sum())
         return UpdateSums(
             value.item(),
             kl.detach()[mask].sum().item(),
             moved * tokens,
             tokens,
-            float(drift.abs().max()) if len(drift) else 0.0,
+            float((logp.detach() - old)[mask].abs().max()) if tokens else 0.0,
             spread.detach()[mask].sum().item(),
         )
 

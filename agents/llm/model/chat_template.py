@@ -167,7 +167,7 @@ class Renderer:
 
     @cached_property
     def _tool_role(self) -> str:
-        """Role of results in the plain form: `tool`, or `user` if the template does not tell them apart."""
+        """Role of results in the plain form: `tool`, or `user` if the template knows no other."""
         if not self.uses_template:
             return "user"
         ask, answer = {"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}
@@ -218,7 +218,10 @@ class Renderer:
         return [self._replace_within(part, replaced) for part in value] if isinstance(value, list) else value
 
     def _plain_form(self, conversation: Conversation, tools: Tools, replaced: list[str]) -> list[dict[str, Any]]:
-        """Messages with tools, calls and results in their texts; results that follow each other are one message."""
+        """Messages with tools, calls and results in their texts.
+
+        Results that follow each other are one message.
+        """
         messages: list[dict[str, Any]] = []
         for role, group in groupby(conversation, key=lambda message: message.role):
             contents = []

@@ -14,7 +14,6 @@ import openai
 import pytest
 
 from palaver.agents.base.chat import Question
-from palaver.agents.base.tool_calls import parse_calls
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.top_logprobs import top_logprobs
 from palaver.agents.remote.chat import RemoteChat, RemotePolicy
@@ -23,7 +22,7 @@ from palaver.agents.serving import app as app_module
 from palaver.agents.serving.app import ServerLimits, make_app
 from palaver.agents.serving.server import listen, serving
 from palaver.agents.simple import EchoPolicy, RandomPolicy, ScriptedPolicy
-from palaver.core import Completion, Message, PolicyError, Request, Sampling, ToolCall, ToolSchema, stable_seed
+from palaver.core import Message, PolicyError, Request, Sampling, stable_seed
 from palaver.scoring import Cost
 from tests.models import byte_tokenizer, tiny_qwen3
 
@@ -401,125 +400,3 @@ def test_a_taken_port_is_named() -> None:
             listen("127.0.0.1", port)
     with pytest.raises(PolicyError, match=r"cannot listen at no\.such\.host\.invalid"):
         listen("no.such.host.invalid", 0)
-
-
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "calculator",
-            "description": "Evaluate arithmetic.",
-            "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}},
-        },
-    }
-]
-WRITTEN = 'Well.<tool_call>{"name": "calculator", "arguments": {"expression": "3 * 4"}}</tool_call>'
-
-
-class Caller:
-    """Calls a tool until it has a result, which it repeats; without tools it writes what it would have called."""
-
-    name = "caller"
-
-    def act(self, requests):
-        return [[self.answer(request)] * len(request.seeds) for request in requests]
-
-    def answer(self, request: Request) -> Completion:
-        last = request.conversation[-1]
-        if last.role == "tool":
-            called = request.conversation[-2].calls[0]
-            return Completion(f"{called.name} {json.loads(called.arguments)['expression']} = {last.content}")
-        if not request.tools:
-            return Completion(WRITTEN)
-        text, calls = parse_calls(WRITTEN, request.conversation)
-        return Completion(text, calls=calls)
-
-
-@pytest.fixture(scope="module")
-def caller():
-    with serving(make_app({"m": Caller()})) as found:
-        yield found
-
-
-def test_the_openai_client_calls_a_tool_and_sends_its_result(caller: str) -> None:
-    client = openai.OpenAI(api_key="none", base_url=caller, timeout=60)
-    messages: list = [{"role": "user", "content": "3 times 4?"}]
-    first = client.chat.completions.create(model="m", messages=messages, tools=TOOLS).choices[0]
-    assert (first.finish_reason, first.message.content) == ("tool_calls", "Well.")
-    (call,) = first.message.tool_calls
-    assert (call.function.name, json.loads(call.function.arguments)) == ("calculator", {"expression": "3 * 4"})
-    messages += [first.message, {"role": "tool", "tool_call_id": call.id, "content": "12"}]
-    second = client.chat.completions.create(model="m", messages=messages, tools=TOOLS).choices[0]
-    assert (second.finish_reason, second.message.content) == ("stop", "calculator 3 * 4 = 12")
-
-
-def test_calls_in_a_stream_have_an_index(caller: str) -> None:
-    client = openai.OpenAI(api_key="none", base_url=caller, timeout=60)
-    stream = client.chat.completions.create(
-        model="m", messages=[{"role": "user", "content": "x"}], tools=TOOLS, stream=True
-    )
-    choices = [chunk.choices[0] for chunk in stream]
-    assert [(call.index, call.function.name) for call in choices[0].delta.tool_calls] == [(0, "calculator")]
-    assert choices[-1].finish_reason == "tool_calls"
-
-
-def test_a_remote_policy_calls_tools(caller: str) -> None:
-    schema = ToolSchema("calculator", "Evaluate arithmetic.", '{"type": "object", "properties": {}}')
-    policy = RemotePolicy(RemoteChat("m", caller))
-    talk = (Message("user", "3 times 4?"),)
-    ((first,),) = policy.act([Request("a", talk, (0,), tools=(schema,))])
-    assert first == Completion("Well.", calls=(ToolCall("call00000", "calculator", '{"expression": "3 * 4"}'),))
-    talk += (Message("assistant", first.text, first.calls), Message("tool", "12", call_id="call00000"))
-    ((second,),) = policy.act([Request("a", talk, (0,), tools=(schema,))])
-    assert (second.text, second.calls) == ("calculator 3 * 4 = 12", ())
-    ((plain,),) = policy.act([Request("a", talk[:1], (0,))])
-    assert (plain.text, plain.calls) == (WRITTEN, ())
-
-
-def test_tool_choice_none_shows_no_tools(caller: str) -> None:
-    _, _, reply = post(caller, HELLO | {"tools": TOOLS, "tool_choice": "none"})
-    assert reply["choices"][0]["message"] == {"role": "assistant", "content": WRITTEN, "refusal": None}
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"tools": [{"type": "function"}]}, "tools.0.function"),
-        ({"tools": [{"type": "search", "function": {"name": "x"}}]}, "tools.0.type"),
-        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0.function.name"),
-        ({"tools": [{"type": "function", "function": {"name": "x", "parameters": []}}]}, "parameters"),
-        ({"tools": TOOLS * 129}, "tools: "),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "has a tool_call_id"),
-        ({"messages": [{"role": "user", "content": "x", "tool_call_id": "a"}]}, "has a tool_call_id"),
-        ({"messages": [{"role": "user"}]}, "needs content"),
-        ({"messages": [{"role": "user", "content": "", "tool_calls": [
-            {"id": "a", "type": "function", "function": {"name": "x", "arguments": ""}}]}]}, "only an assistant"),
-        ({"messages": [{"role": "assistant", "tool_calls": [{"id": "a", "type": "function"}]}]}, "calls.0.function"),
-    ],
-)  # fmt: skip
-def test_faulty_tools_are_refused_in_one_line(caller: str, change: dict, says: str) -> None:
-    status, _, reply = post(caller, HELLO | change)
-    assert status == 400
-    assert says in reply["error"]["message"]
-    assert "\n" not in reply["error"]["message"]
-
-
-def test_a_model_reads_tools_and_results(model: LLMPolicy, url: str) -> None:
-    """A model of random weights calls nothing; the prompts are those of the local policy."""
-    call = {"id": "call00000", "type": "function", "function": {"name": "calculator", "arguments": "{}"}}
-    messages = [
-        {"role": "user", "content": "x"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call00000", "content": "12"},
-    ]
-    schema = ToolSchema("calculator", "Evaluate arithmetic.", json.dumps(TOOLS[0]["function"]["parameters"]))
-    talk = (
-        Message("user", "x"),
-        Message("assistant", "", (ToolCall("call00000", "calculator", "{}"),)),
-        Message("tool", "12", call_id="call00000"),
-    )
-    ((said,),) = model.act([Request("a", talk, (3,), Sampling(max_tokens=5), (schema,))])
-    _, _, reply = post(url, HELLO | {"messages": messages, "tools": TOOLS})
-    assert reply["usage"]["prompt_tokens"] == len(said.prompt_ids)
-    assert reply["choices"][0]["message"]["content"] == said.text
