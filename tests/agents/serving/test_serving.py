@@ -138,10 +138,8 @@ def test_a_stream_holds_what_one_answer_holds(url: str) -> None:
 
 
 def test_the_openai_client_streams(url: str) -> None:
-    client = openai.OpenAI(api_key="none", base_url=url, timeout=60)
-    whole = client.chat.completions.create(**HELLO)
-    stream = client.chat.completions.create(**HELLO, stream=True, stream_options={"include_usage": True})
-    chunks = list(stream)
+    create = openai.OpenAI(api_key="none", base_url=url, timeout=60).chat.completions.create
+    whole, chunks = create(**HELLO), list(create(**HELLO, stream=True, stream_options={"include_usage": True}))
     assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == whole.choices[0].message.content
     assert chunks[-1].usage == whole.usage
 
