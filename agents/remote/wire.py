@@ -13,10 +13,10 @@ import openai
 from pydantic import BaseModel, Field, ValidationError
 
 from palaver.agents.base.chat import Answer, Question
-from palaver.agents.base.tool_calls import call_id
 from palaver.agents.remote.options import Price, estimated_tokens
 from palaver.core import Message, ToolCall
 from palaver.text import first_fault, one_line
+from palaver.utils.tool_calls import call_id
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 AGAIN = (408, 409, 425)  # in addition to 429 and 5xx: statuses that another attempt may not meet

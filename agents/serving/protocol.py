@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from palaver.agents.base.policy import Policy
-from palaver.agents.base.tool_calls import MOST_CALLS
 from palaver.agents.remote.options import estimated_tokens
 from palaver.core import Completion, Message, Request, Sampling, ToolCall, ToolSchema, stable_seed
 from palaver.text import first_fault, one_line
+from palaver.utils.tool_calls import MOST_CALLS
 
 MOST_MESSAGES = 10_000
 MOST_ANSWERS = 128

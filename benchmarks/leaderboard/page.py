@@ -14,7 +14,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from palaver.agents.base.tool_calls import transcript
 from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, Kind
 from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow
 from palaver.benchmarks.reports import html as pages
@@ -24,6 +23,7 @@ from palaver.episodes import Episode, Turn
 from palaver.markdown import code, link, markdown_table
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text
+from palaver.utils.tool_calls import transcript
 
 HERE = Path(__file__).resolve().parent
 PAGE, SAMPLES = "leaderboard.html", "episodes"

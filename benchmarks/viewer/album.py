@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from palaver.agents.base.tool_calls import transcript
 from palaver.benchmarks.viewer import battles
 from palaver.benchmarks.viewer.sources import ViewerSource
 from palaver.episodes import Episode, Turn
 from palaver.text import clean, one_line
+from palaver.utils.tool_calls import transcript
 
 MOST_CHARACTERS = 24_000_000  # of a page's texts and numbers; a browser opens that in about a second
 NAME, REASON, LEGAL = 60, 2_000, 80  # characters of a name and of a reason; legal actions of an agent

@@ -65,14 +65,19 @@ class MathProblem:
     def question(self) -> str:
         """The question: a story where there is a name, else the bare sum."""
         if not self.name:
-            text = str(self.start)
-            for index, step in enumerate(self.steps):
-                text = f"({text})" if index and step.operator == "*" else text
-                text = f"{text} {step.operator} {step.number}"
-            return f"What is {text}?"
+            return f"What is {self.expression}?"
         sentences = [START.format(name=self.name, n=self.start, things=self.things)]
         sentences += [STEPS[step.operator][step.words].format(name=self.name, n=step.number) for step in self.steps]
         return " ".join([*sentences, END.format(name=self.name, things=self.things)])
+
+    @property
+    def expression(self) -> str:
+        """The sum without its story, as `(3 + 4) * 2`."""
+        text = str(self.start)
+        for index, step in enumerate(self.steps):
+            text = f"({text})" if index and step.operator == "*" else text
+            text = f"{text} {step.operator} {step.number}"
+        return text
 
     @property
     def results(self) -> list[int]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from palaver.agents.base.control_tokens import literals
-from palaver.agents.base.tool_calls import MOST_CALLS, parse_calls, written
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.core import Message, PolicyError, ToolCall, ToolSchema
+from palaver.utils.tool_calls import MOST_CALLS, parse_calls, written
 from tests.agents.chat_tokenizers import FAMILIES, qwen
 from tests.models import byte_tokenizer
 

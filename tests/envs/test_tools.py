@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.agents.base.tool_calls import parse_calls
 from palaver.core import ConfigError, ToolCall
 from palaver.envs.base.checks import check_hostile
 from palaver.envs.base.tools import MOST_ARGUMENTS, MOST_CALLS, MOST_RESULT, ToolError, call_tools, schema_of
 from palaver.envs.maths.calculator import calculator
 from palaver.registry import make
+from palaver.utils.tool_calls import parse_calls
 
 
 def repeat(text: str, times: int = 2, upper: bool = False) -> str:

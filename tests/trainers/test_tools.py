@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.agents.base.tool_calls import parse_calls
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.simple import ScriptedPolicy
@@ -26,6 +25,7 @@ from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout
 from palaver.trainers.rollout.evaluation import tokens
 from palaver.trainers.train import prepare
 from palaver.trainers.update.policy_update import UpdateInput
+from palaver.utils.tool_calls import parse_calls
 from tests.closeness import assert_values_close
 from tests.models import byte_tokenizer, tiny_qwen3
 from tests.trainers.learning import config, learners

@@ -50,6 +50,7 @@ class PolicyConfig(Section):
         "auto", description="auto: the tokenizer's template if it has one"
     )
     engine: Literal["auto", "palaver", "transformers"] = Field("auto", description="who generates")
+    demonstrations: str = Field("", description="`module:function` of the tiny model's texts; the environment's own")
     from_scratch: bool = Field(False, description="teach the tiny model on this machine, leave the shipped one aside")
     force: bool = Field(False, description="let the tiny model run on real data, which it cannot read well")
     temperature: float = Field(1.0, ge=0)

@@ -42,8 +42,10 @@ def trainable_team(
         return dict(_adapted_team(config, spec, trained, model_options(config, device), start))
     policies = {}
     for name in ["shared"] if config.team.kind == "shared" else trained:
-        model = str(start / "policies" / name) if start else config.agent(name).model
-        policies[name] = _trainable(model, spec, model_options(config, device, name))
+        wanted = config.agent(name)
+        model = str(start / "policies" / name) if start else wanted.model
+        texts = wanted.demonstrations or spec.demonstrations
+        policies[name] = _trainable(model, replace(spec, demonstrations=texts), model_options(config, device, name))
         policies[name].name = name
     return {agent: policies[agent if agent in policies else "shared"] for agent in trained}
 
@@ -55,7 +57,8 @@ def _adapted_team(
 
     if start:
         return load_adapters({name: str(start / "policies" / name) for name in names}, options)
-    source = model_source(_with_weights(config.policy.model), spec.demonstrations, config.policy.from_scratch)
+    texts = config.policy.demonstrations or spec.demonstrations
+    source = model_source(_with_weights(config.policy.model), texts, config.policy.from_scratch)
     shape = LoraOptions(config.team.lora.rank, config.team.lora.alpha, config.team.lora.targets)
     return adapted(source, names, options, shape, seed=config.seed)
 
@@ -67,7 +70,7 @@ def warm_starts(config: RunConfig, spec: Spec, agents: Sequence[str]) -> dict[st
     starts = {}
     for agent in config.team.trained(agents):
         if (policy := config.agent(agent)).model == "tiny":
-            folder = Path(model_source("tiny", spec.demonstrations, policy.from_scratch))
+            folder = Path(model_source("tiny", policy.demonstrations or spec.demonstrations, policy.from_scratch))
             starts[agent] = {"model": folder.name, "hash": fingerprint(folder)}
     return starts
 

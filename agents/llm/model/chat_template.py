@@ -9,7 +9,7 @@ written by a user or by a model), also after the tokenizer's normalisation, is e
 text, so it cannot close its message. Until then a placeholder stands for it: its index between two `MARK`s.
 
 Tools are shown, called and answered in the template's own form where it has one and accepts the conversation. Else in a
-plain form: a line for each tool in front of the first message, calls as `palaver.agents.base.tool_calls` writes them
+plain form: a line for each tool in front of the first message, calls as `palaver.utils.tool_calls` writes them
 behind the text of an answer, and results as messages of the role `tool`, or of a user, within `<tool_response>`, where
 the template knows no such role. No text of a message can pose as a call or a result: its marks are encoded letter by
 letter too.
@@ -28,9 +28,9 @@ from typing import Any
 from jinja2.exceptions import TemplateError
 
 from palaver.agents.base.control_tokens import is_control, is_own, literals
-from palaver.agents.base.tool_calls import CLOSE, OPEN, written
 from palaver.core import Conversation, Message, PolicyError, ToolCall, ToolSchema
 from palaver.text import one_line
+from palaver.utils.tool_calls import CLOSE, OPEN, tool_line, written
 
 MARK = "\ue000"  # a private-use character, which is removed from messages first
 CACHE_SIZE = 256  # conversations
@@ -236,7 +236,7 @@ class Renderer:
             else:
                 messages += ({"role": role, "content": content} for content in contents)
         if tools:
-            messages[0]["content"] = "\n".join([*map(_line, tools), messages[0]["content"]])
+            messages[0]["content"] = "\n".join([*map(tool_line, tools), messages[0]["content"]])
         return messages
 
     def _replace_tokens(self, content: str, role: str, replaced: list[str]) -> str:
@@ -322,21 +322,6 @@ class Renderer:
 
 
 UNNAMED = "unnamed"  # the tool of a call that names none
-
-
-def _line(tool: ToolSchema) -> str:
-    """Tool in one line, without the types of its arguments' parts.
-
-    >>> _line(ToolSchema("now", "Return the time.", '{"properties": {"zone": {"type": "string"}}}'))
-    'Tool now(zone: string): Return the time.'
-    """
-    schema = json.loads(tool.parameters)
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    arguments = ", ".join(
-        f"{name}: {about.get('type', 'any') if isinstance(about, dict) else 'any'}"
-        for name, about in (properties.items() if isinstance(properties, dict) else ())
-    )
-    return f"Tool {tool.name}({arguments}): {tool.description}"
 
 
 def _placeholder(index: int) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from palaver.agents.base.tool_calls import parse_calls
 from palaver.agents.llm.generation.engine import make_generator
 from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Generator
 from palaver.agents.llm.model.chat_template import Renderer
@@ -18,6 +17,7 @@ from palaver.agents.llm.model.inference_copy import FrozenCopy, FrozenModel, Own
 from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, save_pretrained
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
 from palaver.core import Completion, Conversation, PolicyError, Request, ToolCall, ToolSchema
+from palaver.utils.tool_calls import parse_calls
 
 
 class LLMPolicy:

@@ -15,7 +15,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from palaver.agents.base.tool_calls import transcript
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.charts import Drawing, save_png
 from palaver.benchmarks.reports.frames import FrameRenderer, Frames, frame_renderer
@@ -37,6 +36,7 @@ from palaver.benchmarks.viewer.album import taken_for
 from palaver.episodes import Episode, Turn
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text
+from palaver.utils.tool_calls import transcript
 
 HERE = Path(__file__).resolve().parent
 REPORT, CURVE = "report.html", "curve.png"

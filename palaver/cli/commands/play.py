@@ -10,7 +10,6 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from palaver.agents.base.tool_calls import transcript
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.cli import options
 from palaver.cli.output import console, count, note, say, table
@@ -21,6 +20,7 @@ from palaver.registry import spec
 from palaver.text import clean
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
 from palaver.utils.config import merged
+from palaver.utils.tool_calls import transcript
 
 HELP = """Play one episode in the terminal, by hand or with any team.
 

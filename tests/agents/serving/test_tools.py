@@ -7,12 +7,12 @@ import json
 import openai
 import pytest
 
-from palaver.agents.base.tool_calls import parse_calls
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.remote.chat import RemoteChat, RemotePolicy
 from palaver.agents.serving.app import make_app
 from palaver.agents.serving.server import serving
 from palaver.core import Completion, Message, Request, Sampling, ToolCall, ToolSchema
+from palaver.utils.tool_calls import parse_calls
 from tests.agents.serving.test_serving import HELLO, environment, post  # noqa: F401 - a fixture
 from tests.models import byte_tokenizer, tiny_qwen3
 

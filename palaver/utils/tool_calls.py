@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from palaver.core import Completion, Conversation, ToolCall
+from palaver.core import Completion, Conversation, ToolCall, ToolSchema
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 MOST_CALLS = 64  # of one answer; what comes after them is a part of the last, which cannot be parsed then
@@ -70,6 +70,21 @@ def transcript(completion: Completion) -> str:
         for call in step.completion.calls:
             lines += [f"[call {call.name or 'unnamed'}] {call.arguments}", f"[result] {results.get(call.id, '')}"]
     return "\n".join([*filter(None, lines), completion.text])
+
+
+def tool_line(tool: ToolSchema) -> str:
+    """Tool in one line, without the types of its arguments' parts.
+
+    >>> tool_line(ToolSchema("now", "Return the time.", '{"properties": {"zone": {"type": "string"}}}'))
+    'Tool now(zone: string): Return the time.'
+    """
+    schema = json.loads(tool.parameters)
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    arguments = ", ".join(
+        f"{name}: {about.get('type', 'any') if isinstance(about, dict) else 'any'}"
+        for name, about in (properties.items() if isinstance(properties, dict) else ())
+    )
+    return f"Tool {tool.name}({arguments}): {tool.description}"
 
 
 def _body(call: ToolCall) -> str:
