@@ -21,14 +21,18 @@ import palaver
 from palaver.agents.tiny import cache
 from palaver.agents.tiny.build import SHIPPED, ensure, folder_stem
 from palaver.core import PolicyError
+from palaver.trainers.config.loading import load
+from palaver.utils.config import recipes
 from palaver.utils.provenance import commit
 
 COMMAND = "python -m palaver.benchmarks.experiments.warm_starts"
 
 
 def generators() -> list[str]:
-    """The `module:function` of every environment here that has texts for the tiny model, sorted."""
-    return sorted({generator for name in palaver.specs() if (generator := palaver.spec(name).demonstrations)})
+    """The `module:function` of every environment and recipe that has texts for the tiny model, sorted."""
+    of_environments = [palaver.spec(name).demonstrations for name in palaver.specs()]
+    of_recipes = [load(name).policy.demonstrations for name in recipes("run")]
+    return sorted({*of_environments, *of_recipes} - {""})
 
 
 def ship(demonstrations: str, made_at: str, target: Path = SHIPPED) -> Path:

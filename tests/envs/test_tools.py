@@ -13,6 +13,8 @@ from palaver.core import ConfigError, ToolCall
 from palaver.envs.base.checks import check_hostile
 from palaver.envs.base.tools import MOST_ARGUMENTS, MOST_CALLS, MOST_RESULT, ToolError, call_tools, schema_of
 from palaver.envs.maths.calculator import calculator
+from palaver.envs.maths.mini.corpus import with_calculator
+from palaver.envs.maths.problems import MathProblem, Operation
 from palaver.registry import make
 from palaver.utils.tool_calls import parse_calls
 
@@ -215,3 +217,29 @@ def test_any_code_and_tests_have_a_result(code: str, tests: str, says: str) -> N
     told = run_tests(code, tests)
     assert says in told
     assert told
+
+
+def test_demonstrations_call_the_calculator_and_answer_with_its_result() -> None:
+    """A third of the prompts has no tool, a third a tool, a third the result of a call."""
+    demos = with_calculator(1200, seed=3)
+    assert demos == with_calculator(1200, seed=3)
+    results = [(talk[-1].content, text) for talk, text in demos if talk[-1].role == "tool"]
+    assert 300 < len(results) < 500
+    assert all(text == f"#### {result}" for result, text in results)
+    calls = [call for talk, text in demos if talk[-1].role == "user" for call in parse_calls(text)[1]]
+    assert 150 < len(calls) < 250
+    assert all(not result.fault for call in calls for result in call_tools([calculator], [call]))
+    assert all(talk[0].content.startswith("Tool calculator(") for talk, text in demos if "tool_call" in text)
+
+
+@pytest.mark.parametrize(
+    ("problem", "expression"),
+    [
+        (MathProblem(7, (Operation("-", 5, 0), Operation("-", 2, 0))), "7 - 5 - 2"),
+        (MathProblem(3, (Operation("+", 4, 0), Operation("*", 2, 0))), "(3 + 4) * 2"),
+        (MathProblem(3, (Operation("*", 2, 0), Operation("+", 4, 0)), "Ada", "nuts"), "3 * 2 + 4"),
+    ],
+)
+def test_the_expression_of_a_problem_has_its_value(problem: MathProblem, expression: str) -> None:
+    assert problem.expression == expression
+    assert calculator(expression) == str(problem.results[-1])
