@@ -29,7 +29,7 @@ COMMAND = "python -m palaver.benchmarks.experiments.warm_starts"
 
 
 def generators() -> list[str]:
-    """The `module:function` of every environment and recipe that has texts for the tiny model, sorted."""
+    """The `module:function` of all texts for the tiny model, of environments and recipes."""
     of_environments = [palaver.spec(name).demonstrations for name in palaver.specs()]
     of_recipes = [load(name).policy.demonstrations for name in recipes("run")]
     return sorted({*of_environments, *of_recipes} - {""})

@@ -49,10 +49,10 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def with_calculator(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers to questions alone, a third each: without tools, with a calculator, and behind its result.
+    """`n` answers to questions alone, of agents that may have a calculator.
 
-    With a calculator half of the answers are a muddler's, half a call; the sum of a call is wrong as often as a step of
-    a muddler's. So the model knows the tool, and has to learn that it pays.
+    A third each is without tools, with a calculator, and behind its result. With a calculator half of the answers are a muddler's, half a call; the sum of a call is wrong as often as a step of
+    a muddler's. So the model knows the tool, and has to learn that a call helps.
     """
     demos: list[tuple[Conversation, str]] = []
     for index in range(-(-n // ANSWERS)):
@@ -76,7 +76,10 @@ def with_calculator(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def _call(problem: MathProblem, rng: random.Random) -> ToolCall:
-    """A call of the calculator with the sum of a problem, one number of which is wrong now and then."""
+    """A call of the calculator with the sum of a problem.
+
+    One number of it is wrong now and then.
+    """
     expression = problem.expression
     if rng.random() < ERRS:
         numbers = list(re.finditer(r"\d+", expression))
