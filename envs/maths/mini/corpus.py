@@ -51,8 +51,9 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 def with_calculator(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers to questions alone, of agents that may have a calculator.
 
-    A third each is without tools, with a calculator, and behind its result. With a calculator half of the answers are a muddler's, half a call; the sum of a call is wrong as often as a step of
-    a muddler's. So the model knows the tool, and has to learn that a call helps.
+    A third each is without tools, with a calculator, and behind its result. With a calculator half of the answers are a
+    muddler's, half a call; the sum of a call is wrong as often as a step of a muddler's. So the model knows the tool,
+    and has to learn that a call helps.
     """
     demos: list[tuple[Conversation, str]] = []
     for index in range(-(-n // ANSWERS)):
