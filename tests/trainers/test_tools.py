@@ -89,6 +89,21 @@ def test_an_agent_that_never_stops_is_not_offered_the_tools_again() -> None:
     assert policy.requests[-1].tools == ()
 
 
+class Stubborn:
+    """Calls always, asked or not."""
+
+    name = "stubborn"
+
+    def act(self, requests):
+        return [[Completion("", calls=parse_calls(CALL)[1])] * len(request.seeds) for request in requests]
+
+
+def test_calls_of_tools_that_are_not_offered_are_dropped() -> None:
+    (episode,) = play(Stubborn())
+    completion = episode.turns[0].completions[FIRST]
+    assert (len(completion.steps), completion.text, completion.calls) == (MOST_CALLS, "", ())
+
+
 def test_faults_are_counted_and_told() -> None:
     (episode,) = play(Caller(1, text="<tool_call>{</tool_call>"))
     turn = episode.turns[0]

@@ -17,19 +17,19 @@ def act_with_tools(queries: Sequence[Query]) -> list[list[Completion]]:
     """Answer requests in one batch per policy or shared engine, and execute calls of tools.
 
     All candidates of a request call the tools of the same environment, which calls do not change. After `MOST_CALLS`
-    calls an agent is not offered the tools again.
+    calls an agent is not offered the tools again, and what it calls nevertheless is dropped.
 
     Returns:
         One list per query, one completion per seed; answers with calls are its `steps`.
     """
     completions = act_batched([(policy, request) for _, policy, request in queries])
-    while calling := [(i, k) for i, row in enumerate(completions) for k, last in enumerate(row) if last.calls]:
+    offered = [bool(request.tools) for _, _, request in queries]
+    while calling := [(i, k) for i, row in enumerate(completions) for k, c in enumerate(row) if c.calls and offered[i]]:
         steps = [_executed(queries[i], completions[i][k]) for i, k in calling]
-        again = [
-            (queries[i][1], _continued(queries[i][2], k, done)) for (i, k), done in zip(calling, steps, strict=True)
-        ]
-        for (i, k), done, (last,) in zip(calling, steps, act_batched(again), strict=True):
-            completions[i][k] = replace(last, steps=done)
+        requests = [_continued(queries[i][2], k, done) for (i, k), done in zip(calling, steps, strict=True)]
+        answers = act_batched([(queries[i][1], request) for (i, _), request in zip(calling, requests, strict=True)])
+        for (i, k), done, request, (last,) in zip(calling, steps, requests, answers, strict=True):
+            completions[i][k] = replace(last, steps=done, calls=last.calls if request.tools else ())
     return completions
 
 
