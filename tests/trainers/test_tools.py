@@ -104,6 +104,21 @@ def test_calls_of_tools_that_are_not_offered_are_dropped() -> None:
     assert (len(completion.steps), completion.text, completion.calls) == (MOST_CALLS, "", ())
 
 
+def test_an_agent_whose_context_is_full_acts_with_its_last_answer() -> None:
+    played, length = env(), 4096
+    team_sampling = dict.fromkeys(played.possible_agents, Sampling(max_tokens=12))
+    for expected in (1, 0):  # steps, first with room and then without
+        options = ModelOptions(device="cpu", max_prompt_tokens=length)
+        policy = Calling(tiny_qwen3(0, max_position_embeddings=1024), byte_tokenizer(template=True), options)
+        team = dict.fromkeys(played.possible_agents, policy)
+        task = [played.tasks[0].id]
+        (episode,) = rollout(played, team, task, SamplingPlan(), sampling=team_sampling, seed=3)
+        completion = episode.turns[0].completions[FIRST]
+        assert (len(completion.steps), completion.calls) == (expected, ())
+        first = completion.steps[0].completion if expected else completion
+        length = len(first.prompt_ids) + 20
+
+
 def test_faults_are_counted_and_told() -> None:
     (episode,) = play(Caller(1, text="<tool_call>{</tool_call>"))
     turn = episode.turns[0]

@@ -17,7 +17,8 @@ def act_with_tools(queries: Sequence[Query]) -> list[list[Completion]]:
     """Answer requests in one batch per policy or shared engine, and execute calls of tools.
 
     All candidates of a request call the tools of the same environment, which calls do not change. After `MOST_CALLS`
-    calls an agent is not offered the tools again, and what it calls nevertheless is dropped.
+    calls an agent is not offered the tools again, and what it calls nevertheless is dropped. An agent
+    whose results do not fit the context of its model acts with the text of its last answer.
 
     Returns:
         One list per query, one completion per seed; answers with calls are its `steps`.
@@ -25,12 +26,23 @@ def act_with_tools(queries: Sequence[Query]) -> list[list[Completion]]:
     completions = act_batched([(policy, request) for _, policy, request in queries])
     offered = [bool(request.tools) for _, _, request in queries]
     while calling := [(i, k) for i, row in enumerate(completions) for k, c in enumerate(row) if c.calls and offered[i]]:
-        steps = [_executed(queries[i], completions[i][k]) for i, k in calling]
-        requests = [_continued(queries[i][2], k, done) for (i, k), done in zip(calling, steps, strict=True)]
-        answers = act_batched([(queries[i][1], request) for (i, _), request in zip(calling, requests, strict=True)])
-        for (i, k), done, request, (last,) in zip(calling, steps, requests, answers, strict=True):
-            completions[i][k] = replace(last, steps=done, calls=last.calls if request.tools else ())
+        following: list[tuple[int, int, tuple[ToolStep, ...], Request]] = []
+        for i, k in calling:
+            steps = _executed(queries[i], completions[i][k])
+            request = _continued(queries[i][2], k, steps)
+            if getattr(queries[i][1], "fits", _always)(request):
+                following.append((i, k, steps, request))
+            else:  # the answer that called is the action
+                completions[i][k] = replace(completions[i][k], calls=())
+        answers = act_batched([(queries[i][1], request) for i, _, _, request in following])
+        for (i, k, steps, request), (last,) in zip(following, answers, strict=True):
+            completions[i][k] = replace(last, steps=steps, calls=last.calls if request.tools else ())
     return completions
+
+
+def _always(_: Request) -> bool:
+    """Policies that do not say otherwise read conversations of any length."""
+    return True
 
 
 def _executed(query: Query, completion: Completion) -> tuple[ToolStep, ...]:

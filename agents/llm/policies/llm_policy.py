@@ -156,6 +156,13 @@ class LLMPolicy:
             )
         return ids
 
+    def fits(self, request: Request) -> bool:
+        """Return whether the prompt of a request fits the limits of the model."""
+        try:
+            return bool(self.prompt(request))
+        except PolicyError:
+            return False
+
     def completion(self, prompt: tuple[int, ...], request: Request, sample: GenerationResult) -> Completion:
         """Make a completion of sampled tokens; calls of tools are parsed if the request has tools."""
         text = self._renderer.text(sample.token_ids)
