@@ -2,8 +2,9 @@
 
     Let me compute that. <tool_call>{"name": "calculator", "arguments": {"expression": "3 * 4"}}</tool_call>
 
-The form is that of Hermes and Qwen. Any text may come: what cannot be parsed is a call without a name whose arguments
-are the text as it was written, so that it can be answered with an error.
+The form is that of Hermes and Qwen; an answer of nothing but a call, or a list of calls, in JSON is read too, as Llama
+3 and Mistral write them. Any text may come: what cannot be parsed is a call without a name whose arguments are the text
+as it was written, so that it can be answered with an error.
 """
 
 from __future__ import annotations
@@ -35,12 +36,26 @@ def parse_calls(text: str, conversation: Conversation = ()) -> tuple[str, tuple[
     """
     blocks = list(_BLOCK.finditer(text))
     if not blocks:
-        return text, ()
+        bare = _bare_calls(text)
+        return ("" if bare else text), tuple(_parsed(body, call_id(conversation, n)) for n, body in enumerate(bare))
     bodies = [block[1] for block in blocks]
     if len(bodies) > MOST_CALLS:
         bodies[MOST_CALLS - 1 :] = [text[blocks[MOST_CALLS - 1].start(1) :]]
     calls = [_parsed(body, call_id(conversation, index)) for index, body in enumerate(bodies)]
     return _BLOCK.sub("", text).strip(), tuple(calls)
+
+
+def _bare_calls(text: str) -> list[str]:
+    """JSON texts of the calls of an answer that is nothing but calls; empty for any other."""
+    if text.strip()[:1] not in ("{", "["):
+        return []
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    calls = values if isinstance(values, list) else [values]
+    whole = all(isinstance(c, dict) and "name" in c and {"arguments", "parameters"} & c.keys() for c in calls)
+    return [json.dumps(call, ensure_ascii=False) for call in calls] if whole and len(calls) <= MOST_CALLS else []
 
 
 def _parsed(body: str, id: str) -> ToolCall:

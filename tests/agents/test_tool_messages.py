@@ -144,6 +144,12 @@ def test_a_known_template_shows_tools_calls_and_results(path: Path) -> None:
         ('<tool_call>{"name": 5, "arguments": {}}</tool_call>', "", [("", '{"name": 5, "arguments": {}}')]),
         ('<tool_call>{"name": "a"}</tool_call>', "", [("", '{"name": "a"}')]),
         ("</tool_call>", "</tool_call>", []),
+        ('{"name": "a", "parameters": {"x": 1}}', "", [("a", '{"x": 1}')]),
+        ('[{"name": "a", "arguments": {}}, {"name": "b", "arguments": {}}]', "", [("a", "{}"), ("b", "{}")]),
+        ('{"name": "a"}', '{"name": "a"}', []),
+        ('[{"name": "a", "arguments": {}}, 5]', '[{"name": "a", "arguments": {}}, 5]', []),
+        ("[]", "[]", []),
+        ("{", "{", []),
     ],
 )  # fmt: skip
 def test_calls_of_a_text(text: str, content: str, calls: list[tuple[str, str]]) -> None:
