@@ -25,6 +25,7 @@ from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout
 from palaver.trainers.rollout.evaluation import tokens
 from palaver.trainers.train import prepare
 from palaver.trainers.update.policy_update import UpdateInput
+from palaver.trainers.update.sequential_weight import joint_factor, joint_log_ratio
 from palaver.utils.tool_calls import parse_calls
 from tests.closeness import assert_values_close
 from tests.models import byte_tokenizer, tiny_qwen3
@@ -205,6 +206,20 @@ def test_a_cost_of_calls_is_a_cost_of_their_action() -> None:
     rows = [row for row in range(len(batch)) if batch.action_row[row] == 0]
     free = add_advantages(batch, algorithm("mareinforce"), AlgorithmConfig(group_size=1))
     assert float(free.returns[0] - filled.returns[0]) == pytest.approx(sum(rows))
+
+
+def test_ratios_of_a_sequence_are_of_all_answers_of_a_turn() -> None:
+    batch = make_batch(play(Caller(0, 1, 2), groups=4))
+    factor = joint_factor(torch.linspace(-1, 1, len(batch.steps), dtype=torch.float64), batch, 10.0)
+    assert torch.equal(factor, factor[batch.action_row])
+    assert not factor.isnan().any()
+    before = {row: torch.tensor(c.sample_logprobs) for row, c in enumerate(batch.completions)}
+    after = {row: logps + 0.1 for row, logps in before.items()}
+    expected = torch.zeros(len(batch.steps), dtype=torch.float64)
+    for row, step in zip(batch.member_row.tolist(), batch.member_step.tolist(), strict=True):
+        answers = (batch.action_row == row).nonzero()[:, 0].tolist()
+        expected[step] += 0.1 * sum(len(before[answer]) for answer in answers)
+    assert_values_close(joint_log_ratio(before, after, batch, True), expected)
 
 
 @pytest.mark.parametrize("name", ["vdn", "madpo", "cory"])
