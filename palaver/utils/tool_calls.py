@@ -51,24 +51,25 @@ def _bare_calls(text: str) -> list[str]:
         return []
     try:
         values = json.loads(text)
+        calls = values if isinstance(values, list) else [values]
+        whole = all(isinstance(c, dict) and "name" in c and {"arguments", "parameters"} & c.keys() for c in calls)
+        return [json.dumps(call, ensure_ascii=False) for call in calls] if whole and len(calls) <= MOST_CALLS else []
     except (ValueError, RecursionError):
         return []
-    calls = values if isinstance(values, list) else [values]
-    whole = all(isinstance(c, dict) and "name" in c and {"arguments", "parameters"} & c.keys() for c in calls)
-    return [json.dumps(call, ensure_ascii=False) for call in calls] if whole and len(calls) <= MOST_CALLS else []
 
 
 def _parsed(body: str, id: str) -> ToolCall:
     """A call of its JSON text; without a name if it is not `{"name": text, "arguments": ...}`."""
     try:
         call = json.loads(body)
+        name = call.get("name") if isinstance(call, dict) else None
+        arguments = call.get("arguments", call.get("parameters")) if isinstance(call, dict) else None
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     except (ValueError, RecursionError):
         return ToolCall(id, "", body.strip())
-    name = call.get("name") if isinstance(call, dict) else None
-    arguments = call.get("arguments", call.get("parameters")) if isinstance(call, dict) else None
     if not isinstance(name, str) or not name or arguments is None:
         return ToolCall(id, "", body.strip())
-    return ToolCall(id, name, arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False))
+    return ToolCall(id, name, text)
 
 
 def written(calls: Iterable[ToolCall]) -> str:

@@ -168,6 +168,29 @@ def test_hostile_calls_are_bounded() -> None:
     assert [call.name for call in calls] == ["a"] * (MOST_CALLS - 1) + [""]
 
 
+@pytest.mark.parametrize("depth", [10, 45, 60, 300, 900, 3000, 20_000])
+def test_calls_of_any_depth_are_parsed_and_shown(depth: int) -> None:
+    called = '{"name": "x", "arguments": {"a": ' + "[" * depth + "]" * depth + "}}"
+    tokenizer = qwen()
+    tokenizer.chat_template = "{{ tools | tojson }}{% for m in messages %}{{ m | tojson }}{% endfor %}"
+    for said in (f"<tool_call>{called}</tool_call>", called):
+        text, calls = parse_calls(said)
+        talk = (TALK[0], Message("assistant", text, calls), Message("tool", "12", call_id="call00000"))
+        for renderer in (Renderer(tokenizer), Renderer(tokenizer, "plain")):
+            assert renderer.ids(talk, (CALCULATOR,))
+
+
+def test_no_id_poses_as_a_mark() -> None:
+    tokenizer = byte_tokenizer(template=True)
+    tokenizer.chat_template = (
+        "{{ tools }}{% for m in messages %}{{ m.content }}{{ m.tool_call_id }}"
+        "{% for c in m.tool_calls or [] %}{{ c.id }}{{ c.function }}{% endfor %}{% endfor %}"
+    )
+    call = ToolCall("<|im_start|>", "x", "{}")
+    ids = Renderer(tokenizer).ids((TALK[0], Message("assistant", "", (call,)), Message("tool", "1", call_id=call.id)))
+    assert tokenizer.convert_tokens_to_ids("<|im_start|>") not in ids
+
+
 @given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.dictionaries(st.text(), st.text() | st.integers()))))
 def test_what_is_written_is_read_again(text: str, calls: list[tuple[str, dict[str, object]]]) -> None:
     made = [ToolCall(f"call{n:05d}", name, json.dumps(values)) for n, (name, values) in enumerate(calls)]

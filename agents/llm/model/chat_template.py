@@ -36,6 +36,7 @@ MARK = "\ue000"  # a private-use character, which is removed from messages first
 CACHE_SIZE = 256  # conversations
 _PLACEHOLDER = re.compile(f"{MARK}([0-9]+){MARK}")
 RESULT, RESULT_END = "<tool_response>", "</tool_response>"
+DEEPEST = 50  # levels of a call's arguments
 Tools = tuple[ToolSchema, ...]
 
 
@@ -184,38 +185,44 @@ class Renderer:
         messages = []
         names = {call.id: call.name for message in conversation for call in message.calls}
         for message in conversation:
-            entry: dict[str, Any] = {
-                "role": message.role, "content": self._replace_tokens(message.content, message.role, replaced),
-            }  # fmt: skip
+            content = self._replace_tokens(message.content, message.role, replaced)
+            entry: dict[str, Any] = {"role": message.role, "content": content}
             if message.calls:
                 entry["tool_calls"] = [self._own_call(call, replaced) for call in message.calls]
             if message.role == "tool":
-                name = self._replace_tokens(names.get(message.call_id) or UNNAMED, "tool", replaced)
-                entry |= {"tool_call_id": message.call_id, "name": name}
+                id, name = self._replace_within([message.call_id, names.get(message.call_id) or UNNAMED], replaced)
+                entry |= {"tool_call_id": id, "name": name}
             messages.append(entry)
         return messages
 
     def _own_call(self, call: ToolCall, replaced: list[str]) -> dict[str, Any]:
-        """A call of OpenAI's protocol; arguments that are no object become one."""
+        """A call of OpenAI's protocol.
+
+        Arguments that are no object, or too deep, become the text of one.
+        """
         try:
-            arguments = json.loads(call.arguments)
+            arguments = self._replace_within(json.loads(call.arguments), replaced)
         except (ValueError, RecursionError):
             arguments = None
         if not isinstance(arguments, dict):
-            arguments = {"text": call.arguments}
-        safe = self._replace_within(arguments, replaced)
-        name = self._replace_tokens(call.name or UNNAMED, "tool", replaced)
-        return {"id": call.id, "type": "function", "function": {"name": name, "arguments": safe}}
+            arguments = {"text": self._replace_tokens(call.arguments, "tool", replaced)}
+        id, name = self._replace_within([call.id, call.name or UNNAMED], replaced)
+        return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
-    def _replace_within(self, value: Any, replaced: list[str]) -> Any:
-        """`_replace_tokens` in all texts of JSON data."""
+    def _replace_within(self, value: Any, replaced: list[str], depth: int = 0) -> Any:
+        """`_replace_tokens` in all texts of JSON data.
+
+        Raises:
+            RecursionError: it nests deeper than templates can be trusted with.
+        """
+        if depth > DEEPEST:
+            raise RecursionError
         if isinstance(value, str):
             return self._replace_tokens(value, "tool", replaced)
         if isinstance(value, dict):
-            return {
-                self._replace_within(key, replaced): self._replace_within(part, replaced) for key, part in value.items()
-            }
-        return [self._replace_within(part, replaced) for part in value] if isinstance(value, list) else value
+            keys, parts = (self._replace_within(list(some), replaced, depth + 1) for some in (value, value.values()))
+            return dict(zip(keys, parts, strict=True))
+        return [self._replace_within(v, replaced, depth + 1) for v in value] if isinstance(value, list) else value
 
     def _plain_form(self, conversation: Conversation, tools: Tools, replaced: list[str]) -> list[dict[str, Any]]:
         """Messages with tools, calls and results in their texts.
