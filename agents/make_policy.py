@@ -6,15 +6,17 @@ Imports torch only when a model is requested.
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from palaver import plugins
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
 from palaver.agents.simple import EchoPolicy, HumanPolicy, RandomPolicy, ScriptedPolicy
-from palaver.core import Conversation, PolicyError, did_you_mean, load_attribute
+from palaver.core import Conversation, PolicyError, did_you_mean
 
 _TORCH = ("torch", "transformers")
 PLAIN: Mapping[str, Callable[[], Policy]] = MappingProxyType(
@@ -39,7 +41,8 @@ class PolicyName(NamedTuple):
     """A policy's name in its parts.
 
     Attributes:
-        kind: one of `FORMS`, `tiny`, one of `PLAIN`; "" of other names, as of a model or an environment's own player.
+        kind: one of `FORMS`, `tiny`, one of `PLAIN`; `plugin` of names that an installed package adds and of
+            `module:attribute`; "" of other names, as of a model or an environment's own player.
         source: what the name says after its kind, without a temperature.
         temperature: of `net:` and `text:`; 0 if there is none.
     """
@@ -62,7 +65,7 @@ def parse_policy(name: str) -> PolicyName:
         return PolicyName(name, "")
     kind, colon, source = name.partition(":")
     if not colon or kind not in FORMS:
-        kind, source = "", name
+        kind, source = "plugin" if plugins.is_code(name) or kind in plugins.installed("policies") else "", name
     source = source.strip()
     if not source:
         raise PolicyError(f"the policy name {name!r} is empty; it is written {FORMS[kind or 'hf']}")
@@ -107,7 +110,8 @@ def make_policy(
 
     Args:
         name: `random`, `echo`, `human`, `scripted:NAME`, `scripted:module:function`, `openai:MODEL@URL`, `tiny`,
-            `hf:NAME_OR_PATH`, or a bare name or path, which is read as `hf:`.
+            `hf:NAME_OR_PATH`, a policy that an installed package adds, `module:attribute`, or a bare name or path,
+            which is read as `hf:`.
         scripted: what `scripted:NAME` may name, as NAME -> `module:function`; usually an environment's own.
         demonstrations: the `module:function` whose texts the tiny model learned from.
         options: how a model is loaded.
@@ -120,6 +124,8 @@ def make_policy(
         return PLAIN[policy.kind]()
     if policy.kind == "scripted":
         return _scripted(policy.source, scripted)
+    if policy.kind == "plugin":
+        return _plugin(name)
     if policy.kind == "openai":
         _need("openai:", ("openai", "tenacity"), "judge")
         from palaver.agents.remote.chat import RemoteChat, RemotePolicy
@@ -165,10 +171,29 @@ def _scripted(name: str, known: Mapping[str, str]) -> Policy:
     if ":" not in path:
         hint = did_you_mean(name, known) or " This environment has none; give it as scripted:module:function."
         raise PolicyError(f"there is no scripted policy {name!r}.{hint}")
-    function: Callable[[Conversation, int], str] = load_attribute(path, "the scripted policy ", PolicyError)
+    function: Callable[[Conversation, int], str] = plugins.load_code(path, "the scripted policy ", PolicyError)
     if not callable(function):
         raise PolicyError(f"the scripted policy {path!r} is not a function of (conversation, seed)")
     return ScriptedPolicy(function, f"scripted:{name}")
+
+
+def _plugin(name: str) -> Policy:
+    """A policy that an installed package or `module:attribute` provides.
+
+    That is a policy, a class of policies, called with what follows the installed name as in `NAME:SOURCE`, or a
+    function of (conversation, seed) that answers.
+    """
+    head, _, source = name.partition(":")
+    known = head if head in plugins.installed("policies") else name
+    found = plugins.find("policies", known, PolicyError)
+    if inspect.isfunction(found):
+        return ScriptedPolicy(found, name)
+    if known != name and not isinstance(found, type):
+        raise PolicyError(f"the policy {known!r} takes nothing after its name, as {source!r}")
+    policy = found(*[source] if known != name else []) if isinstance(found, type) else found
+    if not isinstance(policy, Policy):
+        raise PolicyError(f"{known!r} is no policy: it needs a name and a method act(requests)")
+    return policy
 
 
 def _need(name: str, libraries: Sequence[str], extra: str) -> None:

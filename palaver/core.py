@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import json
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -101,7 +102,7 @@ def load_attribute(path: str, what: str = "", error: type[PalaverError] = Config
     """
     module, _, attribute = path.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return operator.attrgetter(attribute)(importlib.import_module(module))
     except (ImportError, AttributeError, ValueError, TypeError, SyntaxError) as reason:
         raise error(f"cannot load {what}{path!r} (module:attribute): {one_line(reason)}") from reason
 

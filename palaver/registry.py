@@ -8,12 +8,14 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from pettingzoo import ParallelEnv
 from pettingzoo.env_registry import registration
+from pettingzoo.env_registry.exceptions import PettingZooRegistryError
 
+from palaver import plugins
 from palaver.core import ConfigError, did_you_mean, load_attribute
 
 NAMESPACE = "palaver"
@@ -24,6 +26,8 @@ SPELLED = (
 REWARDED = "palaver.envs.base.reward_wrapper:RewardWrapper"
 REWARDS = "palaver.agents.base.rewards:make_reward"
 COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
+SAMPLE = "sample"  # tasks that ship with an environment
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,26 @@ class Spec:
 
     def keywords(self) -> dict[str, inspect.Parameter]:
         """Keyword arguments of the entry point."""
-        creator = resolve(self.entry_point) if isinstance(self.entry_point, str) else self.entry_point
-        return {name: p for name, p in inspect.signature(creator).parameters.items() if name != "self"}
+        return {name: p for name, p in inspect.signature(self.creator()).parameters.items() if name != "self"}
+
+    def creator(self) -> Callable[..., ParallelEnv[str, str, str]]:
+        """Callable that builds the environment.
+
+        Raises:
+            ConfigError: the entry point cannot be imported.
+        """
+        loaded = resolve(self.entry_point) if isinstance(self.entry_point, str) else self.entry_point
+        return cast("Callable[..., ParallelEnv[str, str, str]]", loaded)
+
+    def task_keywords(self, source: str) -> dict[str, str]:
+        """Keywords that choose the tasks; none for the sample of an environment that takes no tasks."""
+        keywords = self.keywords()
+        open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in keywords.values())
+        return {self.teamsets: source} if source != SAMPLE or open_ended or self.teamsets in keywords else {}
 
 
 _SPECS: dict[str, Spec] = {}
+_NAMED: dict[str, Spec] = {}  # `module:attribute` -> its spec, of which that is the id
 
 
 def resolve(path: str) -> Any:
@@ -89,30 +108,83 @@ def register(spec: Spec) -> Spec:
     """
     if spec.id in _SPECS:
         raise ConfigError(f"the environment id {spec.id!r} is already registered; choose another name or version")
-    registration.register("parallel", f"{NAMESPACE}/{spec.id}", entry_point=spec.entry_point, kwargs=dict(spec.kwargs))
+    try:
+        registration.register(
+            "parallel", f"{NAMESPACE}/{spec.id}", entry_point=spec.entry_point, kwargs=dict(spec.kwargs)
+        )
+    except PettingZooRegistryError as error:
+        raise ConfigError(f"write the id of an environment as name-v0, not {spec.id!r}") from error
+    _declare(spec)
     _SPECS[spec.id] = spec
     return spec
 
 
 def specs() -> dict[str, Spec]:
-    """Every registered environment, by id."""
+    """Every environment by id: registered ones and those of installed packages."""
     importlib.import_module(CATALOGUE)
+    for name, found in plugins.load_all("envs").items():
+        _adopt(name, found)
     return dict(sorted(_SPECS.items()))
 
 
 def spec(id: str) -> Spec:
-    """Return the spec of an environment; `palaver/name-v0` and `name_v0` are accepted too.
+    """Return the spec of an environment.
+
+    Args:
+        id: a registered id, also as `palaver/name-v0` or `name_v0`; one that an installed package adds; or
+            `module:attribute` of a `Spec` or of a callable that builds an environment, as its class.
 
     Raises:
         ConfigError: no such id; the nearest one is suggested.
     """
-    known = specs()
+    importlib.import_module(CATALOGUE)
     name = id.removeprefix(f"{NAMESPACE}/")
-    if name not in known:
-        name = next((each for each in known if each.replace("-", "_") == name.replace("-", "_")), name)
-    if name not in known:
-        raise ConfigError(f"there is no environment {id!r}.{did_you_mean(name, known)}")
-    return known[name]
+    ids = [*_SPECS, *plugins.installed("envs")]
+    if name not in ids:
+        name = next((each for each in ids if each.replace("-", "_") == name.replace("-", "_")), name)
+    if name in _SPECS:
+        return _SPECS[name]
+    found = plugins.find("envs", name)
+    if found is None:
+        raise ConfigError(f"there is no environment {id!r}.{did_you_mean(name, ids)}")
+    return _adopt(name, found)
+
+
+def _adopt(id: str, found: Any) -> Spec:
+    """Spec of what a package or a path provides, under the name that it was asked for by."""
+    if id in _SPECS:
+        return _SPECS[id]
+    if id not in _NAMED:
+        new = replace(found, id=id) if isinstance(found, Spec) else _describe(id, found)
+        if not plugins.is_code(id):
+            return register(new)
+        _declare(new)
+        _NAMED[id] = new
+    return _NAMED[id]
+
+
+def _describe(id: str, creator: Any) -> Spec:
+    """Spec of a callable that builds an environment, from the environment with its default keywords."""
+    if not callable(creator):
+        raise ConfigError(f"{id!r} is neither a palaver.Spec nor a class or function that builds an environment")
+    new = Spec(id, creator)
+    missing = [name for name, p in new.keywords().items() if p.default is p.empty and p.kind not in _VARIADIC]
+    if missing:
+        raise ConfigError(f"{id!r} cannot be built without {missing[0]!r}: give it a default, or name a palaver.Spec")
+    env = creator()
+    if not isinstance(env, ParallelEnv):
+        raise ConfigError(f"{id!r} builds a {type(env).__name__}, not a pettingzoo.ParallelEnv")
+    return replace(
+        new,
+        summary=(inspect.getdoc(creator) or "").partition("\n")[0],
+        agents=tuple(env.possible_agents),
+        turns=getattr(env, "num_turns", 1),
+        competitive=bool(getattr(env, "competitive", False)),
+    )
+
+
+def _declare(spec: Spec) -> None:
+    plugins.declare([spec.demonstrations, *spec.scripted.values(), *spec.players.values()])
 
 
 def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
@@ -136,6 +208,8 @@ def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
     for name in kwargs:
         if name not in allowed and not open_ended:
             raise ConfigError(f"{env_spec.id} has no keyword {name!r}.{did_you_mean(name, allowed)}")
+    if env_spec.id in _NAMED:  # PettingZoo's registry takes no such ids
+        return env_spec.creator()(**{**env_spec.kwargs, **kwargs})
     return registration.make("parallel", f"{NAMESPACE}/{env_spec.id}", **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Rewards by name: `judge:SPEC` queries a language model, `rm:PATH` a reward model.
+"""Rewards by name: `judge:SPEC` queries a language model, `rm:PATH` a reward model, others are the user's own.
 
 Models load on first use. A name that cannot be right is refused at once; models are loaded by `ready`, or when the
 first case is scored.
@@ -6,13 +6,16 @@ first case is scored.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import parse_qsl
 
+from palaver import plugins
 from palaver.core import ConfigError, did_you_mean, load_attribute
 from palaver.scoring import Reward, Score, ScoringRequest
+from palaver.text import one_line
 
 _KINDS = MappingProxyType(
     {"judge": "palaver.agents.judges.judge:make_judge", "rm": "palaver.agents.reward_models.model:load"}
@@ -23,15 +26,18 @@ def make_reward(name: str) -> Reward:
     """The reward called `name`.
 
     Args:
-        name: `judge:SPEC` or `rm:PATH`; options may follow as `?key=value&key=value`.
+        name: `judge:SPEC`, `rm:PATH`, one that an installed package adds, or `module:attribute`; options may follow as
+            `?key=value&key=value`.
 
     Raises:
         ConfigError: no such kind, or options that do not fit.
         PolicyError: the reward model does not exist.
     """
     kind, _, argument = name.partition(":")
-    if kind not in _KINDS or not argument:
-        raise ConfigError(f"there is no reward {name!r}; write judge:SPEC or rm:PATH.{did_you_mean(kind, _KINDS)}")
+    if kind not in _KINDS:
+        return _plugin_reward(name)
+    if not argument:
+        raise ConfigError(f"the reward {name!r} is empty; write judge:SPEC or rm:PATH")
     if kind == "judge":
         judge: Reward = load_attribute(_KINDS[kind])(argument)
         return judge
@@ -39,6 +45,48 @@ def make_reward(name: str) -> Reward:
     if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise ConfigError(f"there is no reward model in {path!r}; train one first, or correct the path")
     return Later(name, lambda: load_attribute(_KINDS[kind])(path, options))
+
+
+def _plugin_reward(name: str) -> Reward:
+    """A reward that an installed package or `module:attribute` provides.
+
+    That is a reward, a class of rewards, called with the options as texts, or a function of a `ScoringRequest` that
+    returns a number.
+    """
+    source, options = split_options(name)
+    found = plugins.find("rewards", source)
+    if found is None:
+        known = [*_KINDS, *plugins.installed("rewards")]
+        raise ConfigError(f"there is no reward {name!r}; write judge:SPEC or rm:PATH.{did_you_mean(source, known)}")
+    if isinstance(found, type):
+        try:
+            found = found(**options)
+        except TypeError as error:
+            raise ConfigError(f"the reward {source!r}: {one_line(error)}") from error
+    elif options:
+        raise ConfigError(f"the reward {source!r} takes no options, because it is no class")
+    reward = FunctionReward(source, found) if inspect.isfunction(found) else found
+    if not isinstance(reward, Reward):
+        raise ConfigError(f"{source!r} is no reward: it needs a name and a method score(cases)")
+    return reward
+
+
+class FunctionReward:
+    """A reward that scores each joint action by a function.
+
+    Args:
+        name: of the reward.
+        function: called with a `ScoringRequest`; returns a number.
+    """
+
+    def __init__(self, name: str, function: Callable[[ScoringRequest], float]) -> None:
+        self.name = name
+        self.component = name.rpartition(":")[2]
+        self.function = function
+
+    def score(self, cases: Sequence[ScoringRequest]) -> list[Score]:
+        """See `Reward.score`."""
+        return [Score(float(self.function(case))) for case in cases]
 
 
 def split_options(text: str) -> tuple[str, dict[str, str]]:

@@ -13,6 +13,7 @@ from palaver.agents.judges.asking import VERSION, AnswerCache, Asker
 from palaver.agents.judges.spec import EnsembleSpec, JudgeSpec, read_spec
 from palaver.agents.make_policy import parse_policy
 from palaver.core import Conversation, PolicyError, load_attribute
+from palaver.plugins import load_code
 from palaver.scoring import AnswerPair, Cost, Preference, RewardPlacement, Score, ScoringRequest
 
 REMOTE = "palaver.agents.remote.chat:RemoteChat"
@@ -31,7 +32,7 @@ def make_chat(name: str) -> Chat:
     """
     policy = parse_policy(name)
     if policy.kind == "scripted":
-        function = load_attribute(policy.source, "the scripted judge ", PolicyError)
+        function = load_code(policy.source, "the scripted judge ", PolicyError)
         if not callable(function):
             raise PolicyError(f"the scripted judge {policy.source!r} is not a function of (conversation, seed)")
         return ScriptedChat(function, name)

@@ -21,7 +21,8 @@ from palaver.agents.llm.model.load import save_pretrained
 from palaver.agents.tiny import cache as store
 from palaver.agents.tiny.gate import PROMPTS, GateCheck, demand, examine
 from palaver.agents.tiny.training import Demonstration, Recipe, encode, train
-from palaver.core import Conversation, PolicyError, load_attribute, stable_seed
+from palaver.core import Conversation, PolicyError, stable_seed
+from palaver.plugins import load_code
 from palaver.text import one_line
 from palaver.utils.machine import cache_folder
 
@@ -122,7 +123,7 @@ def ensure(
         PolicyError: no such generator, the cache cannot be written, the model did not pass the examination, or the
             shipped one is damaged.
     """
-    generate: Generator = load_attribute(demonstrations, "the demonstrations ", PolicyError)
+    generate: Generator = load_code(demonstrations, "the demonstrations ", PolicyError)
     if not callable(generate):
         raise PolicyError(f"the demonstrations {demonstrations!r} are not a function of (n, seed)")
     recipe = recipe or suited(generate)

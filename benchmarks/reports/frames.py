@@ -16,7 +16,7 @@ from palaver.core import ConfigError, PalaverError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.episodes import Episode
-from palaver.registry import resolve, spec
+from palaver.registry import spec
 from palaver.text import one_line
 from palaver.trainers.rollout.branches import start
 from palaver.trainers.rollout.episodes import text_env
@@ -87,8 +87,7 @@ def frame_renderer(run: RunFolder) -> FrameRenderer:
 def drawable(id: str) -> bool:
     """Return whether the environment of this id exists and can render `rgb_array`."""
     try:
-        entry = spec(id).entry_point
-        creator = resolve(entry) if isinstance(entry, str) else entry
+        creator = spec(id).creator()
     except ConfigError:  # an environment of the user's that is not registered here
         return False
     return "rgb_array" in getattr(creator, "metadata", {}).get("render_modes", ())

@@ -153,7 +153,7 @@ def _max_return(env: str, keywords: str) -> float | None:
     """
     try:
         env_spec = spec(env)
-        max_return = most_possible(make(env, **{env_spec.teamsets: "sample", **json.loads(keywords)}), env_spec)
+        max_return = most_possible(make(env, **env_spec.task_keywords("sample") | json.loads(keywords)), env_spec)
         return max_return if math.isfinite(max_return) else None  # a reward model's scores are unbounded
     except (PalaverError, TypeError, ValueError):
         return None

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from palaver import plugins
 from palaver.core import ConfigError
 from palaver.envs.base.env import Each, Step, StepResult, TextEnv, as_heard, locked
 from palaver.envs.base.reward_monitor import RewardMonitor
@@ -29,9 +30,10 @@ from palaver.scoring import Reward, RewardPlacement, Score, ScoringRequest
 from palaver.text import clean, one_line
 
 _SPELLING = re.compile(
-    r"(?:(?P<own>[\w.-]+),)?(?:(?P<added>\+)|gate@(?P<gate>-?[\d.]+):)?(?:(?P<weight>[\d.]+)\*)?(?P<name>(?:judge|rm):.+)",
+    r"(?:(?P<own>[\w.-]+),)?(?:(?P<added>\+)|gate@(?P<gate>-?[\d.]+):)?(?:(?P<weight>[\d.]+)\*)?(?P<name>.+)",
     re.DOTALL,
 )
+_MODELS = ("judge:", "rm:")
 
 _SAME = (  # what never changes in an environment that was made
     *("metadata", "first_to_act", "competitive", "shared_prompt_turns", "possible_agents", "tasks", "source"),
@@ -57,7 +59,9 @@ class RewardSpec:
 
 
 def parse_reward(reward: object) -> RewardSpec | None:
-    """Parse a keyword `reward`; None if it is no judge, no reward model and no name of one.
+    """Parse a keyword `reward`; None if it is no `Reward` and no name of one.
+
+    A name is `judge:SPEC`, `rm:PATH`, one that an installed package adds, or `module:attribute`.
 
     Raises:
         ConfigError: a weight or a gate that is no number.
@@ -70,7 +74,7 @@ def parse_reward(reward: object) -> RewardSpec | None:
     if isinstance(reward, Reward):
         return RewardSpec(reward.name, reward=reward)
     match = _SPELLING.fullmatch(reward.strip()) if isinstance(reward, str) else None
-    if match is None:
+    if match is None or not _is_reward(match["name"]):
         return None
     plus, gate, weight = match["added"], match["gate"], match["weight"]
     if not (plus or gate or weight):
@@ -78,6 +82,11 @@ def parse_reward(reward: object) -> RewardSpec | None:
     role: Literal["replaced", "added", "gate"] = "added" if plus else "gate" if gate else "replaced"
     placement = RewardPlacement(role, _parse_float(weight or "1", "weight"), _parse_float(gate or "0", "gate"))
     return RewardSpec(match["name"], match["own"] or "", placement)
+
+
+def _is_reward(name: str) -> bool:
+    source = name.partition("?")[0]
+    return name.startswith(_MODELS) or source in plugins.installed("rewards") or plugins.is_code(source)
 
 
 def _parse_float(text: str, what: str) -> float:

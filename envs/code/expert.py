@@ -13,10 +13,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from palaver.core import ConfigError, load_attribute
+from palaver.core import ConfigError
 from palaver.envs.base.tasks import Shared
 from palaver.envs.code.programs import AUX
 from palaver.envs.code.prompts import MAIN, TurnResult
+from palaver.plugins import load_code
 
 TRIES = 3
 LONGEST = 100_000  # characters read of an answer
@@ -68,7 +69,7 @@ def advisor(expert: Expert | str | None) -> Advisor | None:
     """
     if expert is None:
         return None
-    loaded = load_attribute(expert, "the expert ") if isinstance(expert, str) else expert
+    loaded = load_code(expert, "the expert ") if isinstance(expert, str) else expert
     if not callable(loaded):
         raise ConfigError(f"expert must be a function of a request, or its module:function, got {expert!r:.60}")
     return Advisor(loaded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import UserDict
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 import palaver
+from palaver import plugins
 from palaver.core import PalaverError
 
 HELP = """Multi-agent text environments, language-model agents, and their trainers.
@@ -128,10 +130,15 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    trust: Annotated[
+        bool, typer.Option(plugins.TRUST, help="Load code (module:attribute) that recipes, runs and rows name.")
+    ] = False,
 ) -> None:
     """The options of `palaver` itself."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point. Always ends in `SystemExit`."""
-    app(args=None if arguments is None else list(arguments), prog_name="palaver")
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    with plugins.restricted(given):
+        app(args=[argument for argument in given if argument != plugins.TRUST], prog_name="palaver")

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args
+from warnings import warn
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from yaml import YAMLError
 
-from palaver.core import ConfigError, did_you_mean, refuse_format
+from palaver import plugins
+from palaver.core import ConfigError, PalaverWarning, did_you_mean, refuse_format
 from palaver.text import one_line
 
 M = TypeVar("M", bound=BaseModel)
 _UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError, AttributeError)
 _PAIR = re.compile(r"[A-Za-z_][^\s=.\[\]]*(\.[^\s=.\[\]]+|\.?\[[^\]=]+\])*=.*", re.DOTALL)
+_KIND = re.compile(r"^kind: *([\w-]+)", re.MULTILINE)
 _SEGMENT = re.compile(r"\[(.*?)\](?=\.|\[|$)|([^.\[]+)")
 
 
@@ -67,10 +72,35 @@ KINDS = {
 
 
 def recipes(kind: str) -> dict[str, str]:
-    """Name -> first comment line of every shipped file of a kind, sorted by name."""
-    files = (entry for entry in resources.files(KINDS[kind].package).iterdir() if entry.name.endswith(".yaml"))
-    texts = {entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8") for entry in files}
-    return {name: text.splitlines()[0].lstrip("# ") for name, text in sorted(texts.items())}
+    """Name -> first comment line of every file of a kind that ships with Palaver or a package, sorted by name."""
+    return {name: text.partition("\n")[0].lstrip("# ") for name, text in sorted(_texts(kind).items())}
+
+
+def _texts(kind: str) -> dict[str, str]:
+    """Name -> text of every file of a kind; a shipped one precedes one of a package."""
+    texts = {name: text for name, text in _installed_texts().items() if _kind_of(text) == kind}
+    return texts | _yaml_texts(resources.files(KINDS[kind].package))
+
+
+@functools.cache
+def _installed_texts() -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for entry in plugins.installed("recipes").values():
+        try:
+            texts |= _yaml_texts(resources.files(entry.value))
+        except ImportError as error:
+            warn(f"the recipes {entry.name!r} are left out: {one_line(error)}", PalaverWarning, stacklevel=2)
+    return texts
+
+
+def _yaml_texts(folder: Traversable) -> dict[str, str]:
+    files = (entry for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return {entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8") for entry in files}
+
+
+def _kind_of(text: str) -> str:
+    match = _KIND.search(text)
+    return match[1] if match else "run"
 
 
 def load(kind: str, model: type[M], recipe: str, overrides: Sequence[str] = ()) -> M:
@@ -198,9 +228,9 @@ def leaves(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, Any
 
 
 def _text(kind: str, recipe: str, *, shipped: bool) -> str:
-    known, noun = recipes(kind), KINDS[kind].noun
+    known, noun = _texts(kind), KINDS[kind].noun
     if recipe in known:
-        return resources.files(KINDS[kind].package).joinpath(f"{recipe}.yaml").read_text(encoding="utf-8")
+        return known[recipe]
     path = Path(recipe)
     if path.is_dir() and KINDS[kind].file:
         path = path / KINDS[kind].file

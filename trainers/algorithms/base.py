@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from torch import Tensor
 
+from palaver import plugins
 from palaver.core import ConfigError, did_you_mean, load_attribute
 from palaver.trainers.config.defaults import defaults
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
@@ -38,6 +39,7 @@ class Algorithm:
         pairs: True if joint actions are compared in pairs, in place of returns with a baseline (`preferences`).
         alone: True if it is defined for one trained agent only.
         in_turn: True if it is defined only for agents that act one after the other.
+        settings: dotted key -> setting that comes with the name, of an algorithm that does not ship with Palaver.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Algorithm:
     pairs: bool = False
     alone: bool = False
     in_turn: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def estimator(self) -> str:
@@ -95,14 +98,18 @@ SURROGATES: dict[str, Loss] = {"reinforce": reinforce, "clip": ppo_clip, "cispo"
 
 
 def algorithm(name: str) -> Algorithm:
-    """Return the algorithm called `name`.
+    """Return the algorithm called `name`: a shipped or installed one, or `module:attribute`.
 
     Raises:
         ConfigError: there is none; the nearest is suggested.
     """
-    if name not in ALGORITHMS:
-        raise ConfigError(f"there is no algorithm {name!r}.{did_you_mean(name, ALGORITHMS)}")
-    return cast("Algorithm", load_attribute(ALGORITHMS[name]))
+    found = load_attribute(ALGORITHMS[name]) if name in ALGORITHMS else plugins.find("algorithms", name)
+    if found is None:
+        known = [*ALGORITHMS, *plugins.installed("algorithms")]
+        raise ConfigError(f"there is no algorithm {name!r}.{did_you_mean(name, known)}")
+    if not isinstance(found, Algorithm):
+        raise ConfigError(f"{name!r} is no palaver.trainers.algorithms.base.Algorithm")
+    return found if name in ALGORITHMS else replace(found, name=name)
 
 
 def has_token_values(algorithm: Algorithm, config: CriticConfig) -> bool:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from palaver import plugins
+
 _PPO = {
     "algorithm.clip": (0.2, 0.2),
     "algorithm.normalize": "whiten",
@@ -65,10 +67,15 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 def defaults(name: object) -> Mapping[str, Any]:
     """Dotted key -> value of the settings that come with a name; empty for unknown names.
 
+    Those of an algorithm that does not ship with Palaver are its `settings`.
+
     >>> defaults("madpo")["kl.coef"]
     0.1
     """
-    return MappingProxyType(DEFAULTS.get(name, {})) if isinstance(name, str) else {}
+    if not isinstance(name, str):
+        return {}
+    found = None if name in DEFAULTS else plugins.find("algorithms", name)
+    return MappingProxyType(DEFAULTS.get(name) or getattr(found, "settings", {}))
 
 
 def without_constants(values: Any, constants: Mapping[str, Any]) -> Any:

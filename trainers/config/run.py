@@ -38,7 +38,7 @@ class EnvConfig(BaseModel):
         Raises:
             ConfigError: there is no such environment.
         """
-        return {spec(self.id).teamsets: tasks or self.tasks, **(self.model_extra or {})}
+        return spec(self.id).task_keywords(tasks or self.tasks) | (self.model_extra or {})
 
 
 class PolicyConfig(Section):

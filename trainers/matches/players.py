@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaver import plugins
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.make_policy import BATCHED, PLAIN, parse_policy
@@ -185,7 +187,7 @@ def check(setting: TournamentConfig, name: str) -> None:
         PolicyError: it is none of these.
         CheckpointError: there is no such run or net.
     """
-    policy, known = parse_policy(name), provided(setting.spec)
+    policy, known = parse_policy(name), [*provided(setting.spec), *plugins.installed("players")]
     if policy.kind == "human":
         raise PolicyError("a person cannot play in the arena; use: palaver play")
     if policy.kind == "net":
@@ -223,6 +225,9 @@ def _make(setting: TournamentConfig, name: str, env: TextEnv, note: Callable[[st
     if name in env_spec.players:
         begin: Begin = load_attribute(env_spec.players[name], "the player ", PolicyError)
         return Player(name, begin=begin)
+    found = plugins.find("players", name, PolicyError)
+    if inspect.isfunction(found) and len(inspect.signature(found).parameters) == 3:  # env, agent, seed
+        return Player(name, begin=found)
     if parse_policy(name).kind in BATCHED:
         return Player(name, batched=load(name, setting.options))
     text = f"scripted:{name}" if name in env_spec.scripted else name

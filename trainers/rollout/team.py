@@ -244,9 +244,9 @@ def refuse_tiny(source: str, force: bool) -> None:
     """Refuse the tiny model for tasks that it cannot read.
 
     Raises:
-        PolicyError: the tasks are neither the sample tasks nor generated, and `force` is not set.
+        PolicyError: the tasks are read from a file or a data set, and `force` is not set.
     """
-    if not (is_sample(source) or is_generated(source) or force):
+    if source and not (is_sample(source) or is_generated(source) or force):
         raise PolicyError(
             f"the tiny model knows only the texts it was built from and cannot read {source!r}; "
             "name a model with policy.model=NAME (or --team NAME), or insist with policy.force=true in training, "
@@ -267,6 +267,6 @@ def _trainable(name: str, spec: Spec, options: ModelOptions) -> LLMPolicy:
 
 
 def _with_weights(name: str) -> str:
-    if parse_policy(name).kind in (*PLAIN, "scripted", "openai"):
+    if parse_policy(name).kind in (*PLAIN, "scripted", "openai", "plugin"):
         raise PolicyError(f"{name!r} has no weights to train; set policy.model to `tiny` or to a causal language model")
     return name

@@ -1,0 +1,115 @@
+"""Extensions: names that installed packages add, and names of the form `module:attribute`.
+
+An installed package adds names by entry points in the groups `palaver.envs`, `palaver.algorithms`, `palaver.rewards`,
+`palaver.policies`, `palaver.players` and `palaver.recipes`. Where such a name is accepted, `module:attribute` is too.
+
+Recipes, run folders and result rows may come from strangers. A command therefore loads `module:attribute` only where it
+stands on its command line, belongs to a registered environment, or the user trusts all files with `--trust`. Python
+programs may load any name; they can restrict themselves with `restricted`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, Literal, get_args
+from warnings import warn
+
+from palaver.core import ConfigError, PalaverError, PalaverWarning, load_attribute
+
+Group = Literal["envs", "algorithms", "rewards", "policies", "players", "recipes"]
+GROUPS: Final[tuple[Group, ...]] = get_args(Group)
+TRUST: Final = "--trust"
+ALLOWED: Final = "PALAVER_CODE"  # names that may be loaded, read by child processes too; `*` is every name
+OWN: Final = "palaver.envs."  # a recipe may name functions of the environments that ship with Palaver
+KINDS: Final = frozenset({"run", "recipe", "net", "text", "scripted", "openai", "hf", "judge", "rm", "rg"})
+_NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+_CODE = re.compile(rf"({_NAME}):{_NAME}")
+_WITHIN = re.compile(rf"(?<![\w.])(?=({_NAME}:{_NAME}))")  # overlapping, as in `scripted:module:function`
+_declared: set[str] = set()
+
+
+def is_code(name: str) -> bool:
+    """Return whether a name has the form `module:attribute`; a kind of policy, as `hf:`, is no module.
+
+    >>> is_code("animals.env:Animals"), is_code("hf:gpt2"), is_code("arxiv-v0")
+    (True, False, False)
+    """
+    match = _CODE.fullmatch(name)
+    return match is not None and match[1] not in KINDS
+
+
+@functools.cache
+def installed(group: Group) -> Mapping[str, EntryPoint]:
+    """Name -> entry point of the installed packages; of two with one name, the first in the order of packages."""
+    found = sorted(entry_points(group=f"palaver.{group}"), key=lambda entry: entry.dist.name if entry.dist else "")
+    return {entry.name: entry for entry in reversed(found)}
+
+
+def find(group: Group, name: str, error: type[PalaverError] = ConfigError) -> Any:
+    """Load the object that a package or `module:attribute` provides under a name; None if neither does.
+
+    Raises:
+        ConfigError: (or `error`) it cannot be imported, or only a file names it.
+    """
+    entry = installed(group).get(name)
+    if entry is not None:
+        package = f" of the package {entry.dist.name}" if entry.dist else ""
+        return load_attribute(entry.value, f"{name!r}{package}, ", error)
+    return load_code(name, error=error) if is_code(name) else None
+
+
+def load_all(group: Group) -> dict[str, Any]:
+    """Name -> object of every entry point of a group; one that cannot be loaded is left out with a warning."""
+    loaded = {}
+    for name in installed(group):
+        try:
+            loaded[name] = find(group, name)
+        except ConfigError as error:
+            warn(f"{error}; the plug-in is left out", PalaverWarning, stacklevel=2)
+    return loaded
+
+
+def load_code(path: str, what: str = "", error: type[PalaverError] = ConfigError) -> Any:
+    """Load `module:attribute` that a user may have named; `what` precedes it in messages.
+
+    Raises:
+        ConfigError: (or `error`) it cannot be imported, or only a file names it.
+    """
+    allowed = os.environ.get(ALLOWED, "*").split()
+    if "*" not in allowed and path not in {*allowed, *_declared} and not path.startswith(OWN):
+        raise error(
+            f"{what}{path!r} is code that a file names, so it was not loaded; where you trust the file, "
+            f"add {TRUST}, or name the code on the command line"
+        )
+    return load_attribute(path, what, error)
+
+
+def declare(paths: Iterable[str]) -> None:
+    """Allow files to name these paths, which a registered environment provides."""
+    _declared.update(path for path in paths if path)
+
+
+@contextmanager
+def restricted(arguments: Iterable[str]) -> Iterator[None]:
+    """Load only `module:attribute` that one of the arguments of a command contains; with `--trust` any.
+
+    Inside, modules of the working folder can be imported, after all installed ones. Child processes inherit both.
+    """
+    arguments = list(arguments)
+    names = ["*"] if TRUST in arguments else sorted({name for text in arguments for name in _WITHIN.findall(text)})
+    before, folder = os.environ.get(ALLOWED), os.getcwd()
+    os.environ[ALLOWED] = " ".join(names)
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        os.environ.pop(ALLOWED)
+        if before is not None:
+            os.environ[ALLOWED] = before
