@@ -121,7 +121,6 @@ def register(spec: Spec) -> Spec:
 
 def specs() -> dict[str, Spec]:
     """Every environment by id: registered ones and those of installed packages."""
-    importlib.import_module(CATALOGUE)
     for name, found in plugins.load_all("envs").items():
         _adopt(name, found)
     return dict(sorted(_SPECS.items()))
@@ -137,7 +136,6 @@ def spec(id: str) -> Spec:
     Raises:
         ConfigError: no such id; the nearest one is suggested.
     """
-    importlib.import_module(CATALOGUE)
     name = id.removeprefix(f"{NAMESPACE}/")
     ids = [*_SPECS, *plugins.installed("envs")]
     if name not in ids:
@@ -221,3 +219,6 @@ def _rewarded(env_spec: Spec, reward_spec: Any, kwargs: Mapping[str, Any]) -> Pa
     return load_attribute(REWARDED)(
         env, reward, reward_spec.placement, env_spec.turns, env_spec.turns * env_spec.max_reward
     )
+
+
+importlib.import_module(CATALOGUE)  # PettingZoo loads no plug-ins: it knows an id once `palaver` is imported
