@@ -126,16 +126,19 @@ def specs() -> dict[str, Spec]:
     return dict(sorted(_SPECS.items()))
 
 
-def spec(id: str) -> Spec:
+def spec(id: str | type[ParallelEnv[str, str, str]]) -> Spec:
     """Return the spec of an environment.
 
     Args:
-        id: a registered id, also as `palaver/name-v0` or `name_v0`; one that an installed package adds; or
-            `module:attribute` of a `Spec` or of a callable that builds an environment, as its class.
+        id: a registered id, also as `palaver/name-v0` or `name_v0`; one that an installed package adds;
+            `module:attribute` of a `Spec` or of a callable that builds an environment; or the class of one, which is
+            registered by the name in its metadata.
 
     Raises:
         ConfigError: no such id; the nearest one is suggested.
     """
+    if isinstance(id, type):
+        return _of_class(id)
     name = id.removeprefix(f"{NAMESPACE}/")
     ids = [*_SPECS, *plugins.installed("envs")]
     if name not in ids:
@@ -159,6 +162,18 @@ def _adopt(id: str, found: Any) -> Spec:
         _declare(new)
         _NAMED[id] = new
     return _NAMED[id]
+
+
+def _of_class(env: type[ParallelEnv[str, str, str]]) -> Spec:
+    """Spec of a class; one that was defined again, as in a notebook, replaces the former."""
+    id = str(env.metadata.get("name", env.__name__)).replace("_", "-")
+    known = _SPECS.get(id)
+    if known is not None and known.creator() is not env:
+        former = known.creator()
+        if (former.__module__, former.__qualname__) != (env.__module__, env.__qualname__):
+            raise ConfigError(f"the environment id {id!r} is already registered; give the class another metadata name")
+        del _SPECS[id], registration.parallel_registry[f"{NAMESPACE}/{id}"]
+    return _adopt(id, env)
 
 
 def _describe(id: str, creator: Any) -> Spec:
@@ -185,11 +200,11 @@ def _declare(spec: Spec) -> None:
     plugins.declare([spec.demonstrations, *spec.scripted.values(), *spec.players.values()])
 
 
-def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
+def make(id: str | type[ParallelEnv[str, str, str]], **kwargs: Any) -> ParallelEnv[str, str, str]:
     """Build an environment.
 
     Args:
-        id: id of the environment.
+        id: id of the environment, or its class; see `spec`.
         kwargs: its keywords. Every environment also takes a `reward`, a judge or reward model or its name, see
             `palaver.envs.base.reward_wrapper`.
 
@@ -204,7 +219,11 @@ def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
     allowed = env_spec.keywords()
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in allowed.values())
     for name in kwargs:
-        if name not in allowed and not open_ended:
+        if name in allowed or open_ended:
+            continue
+        if name in COMMON:  # no name of a reward, and no keyword of this environment
+            load_attribute(REWARDS)(str(kwargs[name]))
+        else:
             raise ConfigError(f"{env_spec.id} has no keyword {name!r}.{did_you_mean(name, allowed)}")
     if env_spec.id in _NAMED:  # PettingZoo's registry takes no such ids
         return env_spec.creator()(**{**env_spec.kwargs, **kwargs})

@@ -99,13 +99,18 @@ def as_trained(
 
 
 def measure(
-    setting: EvaluationConfig, note: Callable[[str], None] = lambda _: None
+    setting: EvaluationConfig,
+    note: Callable[[str], None] = lambda _: None,
+    policies: Mapping[str, Policy] | None = None,
 ) -> tuple[rows.EvaluationOutcome, list[Episode]]:
     """Play the episodes and summarise them.
 
-    `note` is called with warnings, such as a corrupt checkpoint.
-
     Every seating plays all tasks; the episodes are in the order of the seatings.
+
+    Args:
+        setting: of the evaluation.
+        note: called with warnings, such as a corrupt checkpoint.
+        policies: agent -> policy, in place of those that `setting.team` names.
 
     Raises:
         ConfigError: no such environment or keyword, or rivals whose returns cancel out.
@@ -120,13 +125,14 @@ def measure(
     if not ids:
         raise TaskError(f"there are no tasks to evaluate in {env.source!r}")
     seats = env.possible_agents
-    refuse_players_of_the_arena(parse_team_names(setting.team, seats).values(), env_spec)
+    if policies is None:
+        refuse_players_of_the_arena(parse_team_names(setting.team, seats).values(), env_spec)
     refuse_rivals(env, env_spec, setting.seatings)
 
     def make(names: str) -> dict[str, Policy]:
         return parse_team(resolved(names, note), env_spec, seats, setting.options, env.source, setting.force, note)
 
-    teams = seated(make(setting.team), setting.seatings, make)
+    teams = seated(make(setting.team) if policies is None else dict(policies), setting.seatings, make)
     start = time.perf_counter()
     sampling = dict.fromkeys(seats, setting.sampling) | dict(setting.agent_sampling)
 

@@ -145,7 +145,7 @@ class EvaluationResult(TeamEvaluation):
 
     Attributes:
         label: its name in tables, as `reference`.
-        version: of the environment: increased by any change of its texts, rewards or dynamics.
+        version: of the environment: increased by any change of its texts, rewards or dynamics; 0 if its id has none.
         commit: of Palaver's checkout; a `+` after it says that files differed.
         parent: name and hash of the episodes of the row that this one rescores, "" for none.
     """
@@ -217,10 +217,11 @@ def write_row(
     Raises:
         ConfigError: something cannot be written.
     """
+    version = env.rpartition("-v")[2]
     record = {
         **values,
         "label": label,
-        "version": int(env.rpartition("-v")[2]),
+        "version": int(version) if version.isdecimal() else 0,
         "commit": values["made_with"]["commit"],
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "episodes": store(folder, row_name(values["scenario"] or values["env"], label), episodes).model_dump(),

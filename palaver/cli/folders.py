@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,9 @@ from pathlib import Path
 from palaver.core import CheckpointError, ConfigError, did_you_mean
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, refuse_edited
+from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, RUNS, fresh, refuse_edited
 from palaver.utils.config import leaves, parse_overrides, recipes
 from palaver.utils.run_folder import read_record, refuse_in_use
-
-RUNS = Path("runs")
 
 
 @dataclass(frozen=True)
@@ -133,13 +130,6 @@ def experiment(recipe: str, out: Path | None, configured: str = "") -> Path:
     if Path(recipe).is_dir():
         return Path(recipe)
     return out or (Path(configured) if configured else fresh(Path(recipe).stem))
-
-
-def fresh(stem: str) -> Path:
-    """Return an unused folder name."""
-    base = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    names = (base if n == 1 else f"{base}-{n}" for n in range(1, 1000))
-    return next(RUNS / name for name in names if not (RUNS / name).exists())
 
 
 def is_main_process() -> bool:

@@ -15,7 +15,7 @@ WINGS = ("envs", "agents", "trainers", "benchmarks")
 def files() -> tuple[Path, ...]:
     """Every Python file we ship, by its place in the repository (the links in palaver/ are not followed)."""
     own = [*(ROOT / "palaver").glob("*.py")]
-    own += [path for part in ("cli", "utils") for path in (ROOT / "palaver" / part).rglob("*.py")]
+    own += [path for part in ("api", "cli", "utils") for path in (ROOT / "palaver" / part).rglob("*.py")]
     for wing in WINGS:
         own += (ROOT / wing).rglob("*.py")
     return tuple(sorted(path.relative_to(ROOT) for path in own))

@@ -19,6 +19,7 @@ BELOW = {
     "agents": {"core", "utils"},
     "trainers": {"core", "registry", "utils", "envs", "agents"},
     "benchmarks": {"core", "registry", "utils", "envs", "agents", "trainers"},
+    "api": {"core", "registry", "utils", "envs", "agents", "trainers", "benchmarks"},
     "cli": {"core", "registry", "utils", "envs", "agents", "trainers", "benchmarks"},
 }
 

@@ -13,7 +13,7 @@ from tests.architecture.running import run
 from tests.architecture.source import ROOT, WINGS, files, module
 
 pytestmark = pytest.mark.slow
-DATA = {".yaml", ".jsonl", ".json", ".j2", ".css", ".js", ".txt", ".jinja", ".safetensors"}
+DATA = {".pyi", ".yaml", ".jsonl", ".json", ".j2", ".css", ".js", ".txt", ".jinja", ".safetensors"}
 INGREDIENTS = ("palaver", *WINGS, "pyproject.toml", "README.md", "LICENSE")
 
 

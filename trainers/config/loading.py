@@ -23,13 +23,14 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> RunConfig:
     return parse(values("run", recipe, overrides))
 
 
-def over(base: str, sections: Mapping[str, Any]) -> RunConfig:
-    """Load a recipe by name or YAML file, with sections of plain data on top.
+def over(base: str | None, sections: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig:
+    """Load a recipe by name or YAML file, if any, with sections of plain data and overrides on top.
 
     Raises:
         ConfigError: see `load`.
     """
-    return parse(merge(base, [*(layer for _, layer in layers("run", base)), OmegaConf.create(dict(sections))], []))
+    below = [layer for _, layer in layers("run", base)] if base else []
+    return parse(merge(base or "the recipe", [*below, OmegaConf.create(dict(sections))], overrides))
 
 
 def parse(values: Any) -> RunConfig:

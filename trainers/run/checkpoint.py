@@ -105,6 +105,13 @@ def agents_of(folder: Path) -> dict[str, str]:
     return dict(_manifest(folder)["agents"])
 
 
+def policy_folders(folder: Path) -> dict[str, Path]:
+    """Agent -> folder of the policy that it acts with; agents without a trained policy have none."""
+    stored = {entry.name: entry for entry in (folder / "policies").glob("*")}
+    names = {agent: home if home in stored else "shared" for agent, home in agents_of(folder).items()}
+    return {agent: stored[name] for agent, name in names.items() if name in stored}
+
+
 def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) -> None:
     """Load the state of the policy `name`'s optimiser into `optimizer`."""
     state = torch.load(folder / "optimizers" / f"{name}.pt", map_location="cpu", weights_only=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,14 @@ METRICS = "metrics.jsonl"
 STATUS = "status.json"
 LAUNCH = "launch.json"
 RUN = "run.json"
+RUNS = Path("runs")  # of the working folder, with the folders of runs that were given no other
+
+
+def fresh(stem: str) -> Path:
+    """Return an unused folder in `RUNS` whose name begins with `stem`, without what file systems do not take."""
+    base = f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', stem)}-{time.strftime('%Y%m%d-%H%M%S')}"
+    names = (base if n == 1 else f"{base}-{n}" for n in range(1, 1000))
+    return next(RUNS / name for name in names if not (RUNS / name).exists())
 
 
 def refuse_no_run(folder: Path) -> None:

@@ -16,6 +16,7 @@ from rich.text import Text
 from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, need_plots, note, print_error, print_tables, resumable, say
 from palaver.core import CheckpointError, ConfigError, Sampling
+from palaver.trainers.run.files import RUNS, fresh
 from palaver.utils.config import Section
 from palaver.utils.progress import Bar
 
@@ -108,7 +109,7 @@ def arena(
         raise ConfigError("tournament.record_text=true needs --record FOLDER")
     recording = Recording(record, texts) if record else None
     need_plots()
-    folder = out or (_newest(env_spec.id) if resume else folders.fresh(f"arena-{env_spec.id}"))
+    folder = out or (_newest(env_spec.id) if resume else fresh(f"arena-{env_spec.id}"))
     if dry_run:
         _estimate(setting, folder, resume, jobs)
     else:
@@ -120,7 +121,7 @@ def arena(
 def _newest(env: str) -> Path:
     folder = folders.latest(f"arena-{env}", "settings.json")
     if folder is None:
-        raise CheckpointError(f"there is no arena of {env} in {str(folders.RUNS)!r}; name its folder with --out")
+        raise CheckpointError(f"there is no arena of {env} in {str(RUNS)!r}; name its folder with --out")
     return folder
 
 

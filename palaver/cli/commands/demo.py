@@ -28,7 +28,7 @@ from palaver.cli.folders import TrainJob
 from palaver.cli.output import console, need_plots, say, table
 from palaver.core import PalaverError
 from palaver.text import clean
-from palaver.trainers.run.files import METRICS
+from palaver.trainers.run.files import METRICS, RUNS
 from palaver.utils.machine import usable_cores
 from palaver.utils.workers import STALLED_S, WATCH_S, Silence, wait, wait_or_kill
 
@@ -110,7 +110,7 @@ def demo(
 ) -> None:
     """Train small teams and show what they learned."""
     need_plots()
-    folder = out or folders.RUNS / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = out or RUNS / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
     overrides = [*(items or []), *(["policy.from_scratch=true"] if from_scratch else [])]
     code_overrides = [*CODE.overrides, *overrides]
     seed = folders.plan(CODE.recipe, code_overrides, False, folder / "code").config.seed

@@ -12,10 +12,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from palaver.cli import folders, options
+from palaver.cli import options
 from palaver.cli.output import console, count, errors, facts, need_plots, say, table
 from palaver.core import ConfigError
 from palaver.text import one_line
+from palaver.trainers.run.files import fresh
 from palaver.utils.config import parse_overrides
 from palaver.utils.progress import Bar
 
@@ -85,7 +86,7 @@ def audit(
             f"{count(work.questions, 'question')} to the judge, a comparison being two calls"
         )
         return
-    folder = out or (None if as_json else folders.fresh("audit"))
+    folder = out or (None if as_json else fresh("audit"))
     if folder:
         need_plots()
     about = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}

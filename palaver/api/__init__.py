@@ -1,0 +1,1 @@
+"""Training and evaluation from Python: `palaver.train`, `palaver.evaluate`, `palaver.rollout`."""

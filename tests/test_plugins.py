@@ -1,0 +1,201 @@
+"""Names from installed packages and `module:attribute`, and files that name code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from palaver import plugins
+from palaver.core import ConfigError
+from tests.installed import install
+
+CANARY = """
+from pathlib import Path
+Path("canary").touch()
+from palaver.envs.echo.env import EchoEnv as Env, reference as answer
+def judge(conversation, seed): return "Score: 1"
+def texts(n, seed): return []
+def score(request): return 1.0
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    return install(tmp_path_factory.mktemp("site"))
+
+
+SCRIPT = """
+import json, sys
+sys.path[:] = [path for path in sys.path if path]  # as in the script `palaver`, without the working folder
+from palaver.cli import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        print(f"exit code {ended.code or 0}")
+"""
+
+
+@pytest.fixture
+def commands(site, tmp_path):
+    """Runs `palaver` in an empty folder, the sample plug-in installed: exit codes, and all that it wrote."""
+
+    def run(*commands):
+        env = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "160"}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, json.dumps(commands)], cwd=tmp_path, env=env, text=True, timeout=120,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        codes = [int(code) for code in re.findall(r"^exit code (\d+)$", done.stdout, re.MULTILINE)]
+        assert len(codes) == len(commands), done.stdout
+        return codes, done.stdout
+
+    return run
+
+
+@pytest.fixture
+def command(commands):
+    """Runs one command that ends with a code, and returns what it wrote."""
+
+    def run(*arguments, code=0):
+        codes, written = commands(arguments)
+        assert codes == [code], written
+        return written
+
+    return run
+
+
+def test_forms():
+    assert [plugins.is_code(name) for name in ("a:b", "a.b:C", "a.b:C.d", "_x:y1")] == [True] * 4
+    others = ("arxiv-v0", "hf:gpt2", "run:a", "rg:sum", "a:", ":b", "a:b c", "a/b:c", "a:1", "C:\\x:y", "a:b:c", "")
+    assert [name for name in others if plugins.is_code(name)] == []
+
+
+def test_a_command_allows_the_names_within_its_arguments(monkeypatch):
+    monkeypatch.delenv(plugins.ALLOWED, raising=False)
+    with plugins.restricted(["--team", "a=scripted:json.decoder:loads,b=math:tau", "x=1"]):
+        assert plugins.load_code("math:tau") > 6
+        with pytest.raises(ConfigError, match="--trust"):
+            plugins.load_code("math:pi")
+        with pytest.raises(ConfigError, match=r"cannot load 'json\.decoder:loads'"):  # allowed, and not there
+            plugins.load_code("json.decoder:loads")
+    assert plugins.load_code("math:pi") > 3
+    with plugins.restricted(["--trust"]):
+        assert plugins.load_code("math:e") > 2
+    assert plugins.ALLOWED not in os.environ
+
+
+def test_every_group(command):
+    assert "crossing-v0" in command("envs")
+    assert "magrpo-median" in command("train", "crossing-median", "--explain")
+    assert "reward 1.000 of 1" in command("play", "crossing-v0", "--team", "a1=always:left,a2=scripted:keep-right")
+    assert "brevity    1.000" in command("evaluate", "crossing-v0", "--team", "always", "reward=brevity?limit=2")
+    assert "brevity    0.000" in command("evaluate", "crossing-v0", "--team", "always", "reward=brevity?limit=1")
+    path = "palaver_crossing.reward:silence"
+    assert "silence    -1.000" in command("evaluate", "crossing-v0", "--team", "always", f"reward=+0.5*{path}")
+    assert "keep-left" in command(
+        "arena", "matrix-v1", "game=prisoners-dilemma", "--players", "keep-left,legal", "--games", "2"
+    )
+
+
+def test_train_evaluate_and_compare(command, tmp_path):
+    command("train", "crossing-median", "train.steps=2", "--out", "runs/a")
+    command("train", "crossing-median", "train.steps=2", "algorithm.name=magrpo", "--out", "runs/b")
+    config = yaml.safe_load((tmp_path / "runs/a/config.yaml").read_text())
+    assert (config["algorithm"]["name"], config["algorithm"]["group_size"]) == ("magrpo-median", 8)  # its settings
+    command("evaluate", "crossing-v0", "--team", "run:runs/a", "--row", "rows", "--label", "trained")
+    assert "magrpo-median" in command("compare", "runs/a", "runs/b")
+    command("leaderboard", "rows", "--out", "board")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("envs", "crossing-v1"), "Did you mean 'crossing-v0'?"),
+        (("train", "crossing-median", "algorithm.name=magrpo-medan"), "Did you mean 'magrpo-median'?"),
+        (("train", "crossing-medan"), "Did you mean 'crossing-median'?"),
+        (("evaluate", "crossing-v0", "--team", "always", "reward=brevty"), "there is no reward 'brevty'"),
+        (
+            ("evaluate", "crossing-v0", "--team", "always", "reward=brevity?limt=1"),
+            "unexpected keyword argument 'limt'",
+        ),
+        (("evaluate", "crossing-v0", "--team", "palaver_crossing.env:PLACES"), "is no policy"),
+        (("envs", "palaver_crossing.env:RULES"), "is neither a palaver.Spec nor a class or function"),
+        (("envs", "nowhere:Env"), "No module named 'nowhere'"),
+        (("evaluate", "crossing-v0", "--team", "always", "reward=palaver_crossing.env:RULES"), "is no reward"),
+        (
+            ("train", "crossing-median", "algorithm.name=palaver_crossing.env:RULES"),
+            "is no palaver.trainers.algorithms",
+        ),
+        (("train", "crossing-median", "policy.model=always"), "has no weights to train"),
+        (("train", "crossing-median", "env.tasks=file.jsonl"), "has no keyword 'tasks'"),
+    ],
+)
+def test_mistakes(command, arguments, message):
+    assert message in " ".join(command(*arguments, code=2).split())
+
+
+HOSTILE = {
+    "env.id": "evil:Env",
+    "algorithm.name": "evil:answer",
+    "policy.demonstrations": "evil:texts",
+    "env.reward": "evil:score",
+    "team.frozen.a1": "scripted:evil:answer",
+    "eval.opponent": "scripted:evil:answer",
+}
+
+
+@pytest.mark.parametrize("key", [*HOSTILE, "env.reward=judge", "env.expert", "env.inner"])
+def test_a_recipe_from_elsewhere_runs_no_code(commands, tmp_path, key):
+    """Nor does the folder of a run with that recipe."""
+    (tmp_path / "evil.py").write_text(CANARY, encoding="utf-8")
+    text = {
+        "env.reward=judge": "env: {id: echo-v0, reward: 'judge:scripted:evil:judge'}",
+        "env.expert": "env: {id: coophumaneval-v0, expert: 'evil:answer'}",
+        "env.inner": "env: {id: workflow-v0, env: 'evil:Env'}",
+    }.get(key)
+    if text is None:
+        recipe: dict[str, object] = {"base": "matrix-rae" if key == "eval.opponent" else "matrix-magrpo-3", "format": 2}
+        place = recipe
+        *parts, last = key.split(".")
+        for part in parts:
+            place = place.setdefault(part, {})
+        place[last] = HOSTILE[key]
+        text = yaml.safe_dump(recipe)
+    (tmp_path / "recipe.yaml").write_text(text, encoding="utf-8")
+    run = tmp_path / "runs" / "y"
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text(text, encoding="utf-8")
+    (run / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\n', encoding="utf-8")
+    train = ["train", "recipe.yaml", "train.steps=1", "eval.n=1", "--out", "runs/x"]
+    uses = [["report", "runs/y"], ["view", "runs/y"], ["compare", "runs/y"], ["train", "--resume", "runs/y"]]
+    codes, written = commands(train, *uses, ["evaluate", "matrix-v1", "--team", "run:runs/y"])
+    assert codes[0] == 2, written
+    assert plugins.TRUST in written
+    assert not (tmp_path / "canary").exists()
+    commands([*train, plugins.TRUST])
+    assert (tmp_path / "canary").exists()  # so the file does run code, if trusted
+
+
+def test_a_row_from_elsewhere_runs_no_code(commands, tmp_path):
+    (tmp_path / "evil.py").write_text(CANARY, encoding="utf-8")
+    commands(["evaluate", "echo-v0", "--team", "random", "--n", "2", "--row", "rows", "--label", "x"])
+    (path,) = (tmp_path / "rows").glob("*.json")
+    row = json.loads(path.read_text())
+    row |= {
+        "env": "evil:Env",
+        "team": "scripted:evil:answer",
+        "policies": dict.fromkeys(row["policies"], "evil:answer"),
+        "commit": "0" * 40,
+    }
+    path.write_text(json.dumps(row), encoding="utf-8")
+    _, written = commands(["leaderboard", "rows", "--out", "board"], ["results", "rescore", str(path)])
+    assert "Traceback" not in written
+    assert written.count("'evil:Env' is code that a file names") == 2, written
+    assert not (tmp_path / "canary").exists()
