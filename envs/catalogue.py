@@ -1,4 +1,4 @@
-"""Every environment that ships with Palaver, by the name of its class. `import palaver` imports this module."""
+"""Every environment that ships with Palaver, by the name of its class."""
 
 from __future__ import annotations
 

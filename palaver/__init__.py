@@ -7,7 +7,7 @@ if not (Path(__file__).parent / "envs").is_dir():  # a checkout without symbolic
 
 from typing import Any
 
-from palaver.core import Completion, Conversation, Message, PalaverError, Request, Sampling, load_attribute
+from palaver.core import Completion, Conversation, Message, PalaverError, Request, Sampling
 from palaver.episodes import Episode, Turn
 from palaver.registry import Spec, make, register, spec, specs
 
@@ -26,6 +26,8 @@ _LATE = {  # imported on first use, because they import torch or much else
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from palaver.core import load_attribute
+
     return load_attribute(_LATE[name])
 
 

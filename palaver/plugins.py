@@ -35,7 +35,9 @@ _declared: set[str] = set()
 
 
 def is_code(name: str) -> bool:
-    """Return whether a name has the form `module:attribute`; a kind of policy, as `hf:`, is no module.
+    """Return whether a name has the form `module:attribute`.
+
+    A kind of policy, as `hf:`, is no module.
 
     >>> is_code("animals.env:Animals"), is_code("hf:gpt2"), is_code("arxiv-v0")
     (True, False, False)
@@ -46,13 +48,13 @@ def is_code(name: str) -> bool:
 
 @functools.cache
 def installed(group: Group) -> Mapping[str, EntryPoint]:
-    """Name -> entry point of the installed packages; of two with one name, the first in the order of packages."""
+    """Name -> entry point of the installed packages; of two with one name, the first package's."""
     found = sorted(entry_points(group=f"palaver.{group}"), key=lambda entry: entry.dist.name if entry.dist else "")
     return {entry.name: entry for entry in reversed(found)}
 
 
 def find(group: Group, name: str, error: type[PalaverError] = ConfigError) -> Any:
-    """Load the object that a package or `module:attribute` provides under a name; None if neither does.
+    """Load what a package or `module:attribute` provides under a name; None if neither does.
 
     Raises:
         ConfigError: (or `error`) it cannot be imported, or only a file names it.
@@ -65,7 +67,7 @@ def find(group: Group, name: str, error: type[PalaverError] = ConfigError) -> An
 
 
 def load_all(group: Group) -> dict[str, Any]:
-    """Name -> object of every entry point of a group; one that cannot be loaded is left out with a warning."""
+    """Name -> object of every entry point of a group; broken ones are left out with a warning."""
     loaded = {}
     for name in installed(group):
         try:
@@ -97,7 +99,7 @@ def declare(paths: Iterable[str]) -> None:
 
 @contextmanager
 def restricted(arguments: Iterable[str]) -> Iterator[None]:
-    """Load only `module:attribute` that one of the arguments of a command contains; with `--trust` any.
+    """Load only `module:attribute` that one of the arguments contains; with `--trust` any.
 
     Inside, modules of the working folder can be imported, after all installed ones. Child processes inherit both.
     """

@@ -177,7 +177,7 @@ def _of_class(env: type[ParallelEnv[str, str, str]]) -> Spec:
 
 
 def _describe(id: str, creator: Any) -> Spec:
-    """Spec of a callable that builds an environment, from the environment with its default keywords."""
+    """Spec of a callable that builds an environment, which is built once with its defaults."""
     if not callable(creator):
         raise ConfigError(f"{id!r} is neither a palaver.Spec nor a class or function that builds an environment")
     new = Spec(id, creator)

@@ -1,4 +1,4 @@
-"""Rewards by name: `judge:SPEC` queries a language model, `rm:PATH` a reward model, others are the user's own.
+"""Rewards by name: judges (`judge:SPEC`), reward models (`rm:PATH`), and the user's own.
 
 Models load on first use. A name that cannot be right is refused at once; models are loaded by `ready`, or when the
 first case is scored.

@@ -1,1 +1,1 @@
-"""Training and evaluation from Python: `palaver.train`, `palaver.evaluate`, `palaver.rollout`."""
+"""Training, evaluation and episodes from Python, as `palaver.train`."""

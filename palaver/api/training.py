@@ -64,7 +64,9 @@ class Run:
 
     @property
     def policies(self) -> dict[str, Path]:
-        """Trained agent -> folder of its model or adapter in the latest valid checkpoint, for transformers or peft.
+        """Trained agent -> folder of its model or adapter in the latest valid checkpoint.
+
+        Plain transformers and peft load it.
 
         Raises:
             CheckpointError: there is no valid checkpoint.

@@ -72,7 +72,7 @@ KINDS = {
 
 
 def recipes(kind: str) -> dict[str, str]:
-    """Name -> first comment line of every file of a kind that ships with Palaver or a package, sorted by name."""
+    """Name -> first comment line of every recipe of a kind, also of packages, sorted by name."""
     return {name: text.partition("\n")[0].lstrip("# ") for name, text in sorted(_texts(kind).items())}
 
 

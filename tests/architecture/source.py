@@ -39,9 +39,8 @@ def unit(name: str) -> str:
     parts = name.split(".")
     if len(parts) == 1:
         return "registry"
-    return {"__main__": "cli", "text": "core", "markdown": "core", "scoring": "core", "episodes": "core"}.get(
-        parts[1], parts[1]
-    )
+    core = dict.fromkeys(("text", "markdown", "scoring", "episodes", "plugins"), "core")
+    return ({"__main__": "cli"} | core).get(parts[1], parts[1])
 
 
 def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bool]]:

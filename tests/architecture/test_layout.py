@@ -62,8 +62,10 @@ def test_public_names_are_listed_and_documented():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("palaver")
         for alias in node.names
     ]
-    assert sorted(imported) == palaver.__all__ == sorted(set(palaver.__all__))
+    assert sorted([*imported, *palaver._LATE]) == palaver.__all__ == sorted(set(palaver.__all__))
     assert [name for name in palaver.__all__ if not getattr(palaver, name).__doc__] == []
+    stub = (ROOT / "palaver" / "__init__.pyi").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^from [\w.]+ import (\w+) as \1$", stub, re.MULTILINE)) == palaver.__all__
 
 
 def test_the_command_is_installed():

@@ -23,7 +23,7 @@ VAGUE = re.compile(
 COMMON = {
     "load", "read", "write", "save", "main", "run", "draw", "measure", "show", "score", "parse", "check",
     "reference", "opening", "demonstrations", "compare", "markdown", "table", "play", "plan",
-    "prepare", "describe", "tasks", "rows",
+    "prepare", "describe", "tasks", "rows", "train",
 }  # fmt: skip
 MOST = 3  # modules that have a public function of one name
 

@@ -24,7 +24,7 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def over(base: str | None, sections: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig:
-    """Load a recipe by name or YAML file, if any, with sections of plain data and overrides on top.
+    """Load a recipe, if any, with sections of plain data and overrides on top.
 
     Raises:
         ConfigError: see `load`.

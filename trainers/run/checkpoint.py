@@ -106,7 +106,7 @@ def agents_of(folder: Path) -> dict[str, str]:
 
 
 def policy_folders(folder: Path) -> dict[str, Path]:
-    """Agent -> folder of the policy that it acts with; agents without a trained policy have none."""
+    """Agent -> folder of its policy; an agent that was not trained has none."""
     stored = {entry.name: entry for entry in (folder / "policies").glob("*")}
     names = {agent: home if home in stored else "shared" for agent, home in agents_of(folder).items()}
     return {agent: stored[name] for agent, name in names.items() if name in stored}

@@ -24,7 +24,7 @@ RUNS = Path("runs")  # of the working folder, with the folders of runs that were
 
 
 def fresh(stem: str) -> Path:
-    """Return an unused folder in `RUNS` whose name begins with `stem`, without what file systems do not take."""
+    """Return an unused folder in `RUNS`, named by `stem` as file systems allow and by the time."""
     base = f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', stem)}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (base if n == 1 else f"{base}-{n}" for n in range(1, 1000))
     return next(RUNS / name for name in names if not (RUNS / name).exists())
