@@ -221,13 +221,13 @@ def _require(row: object, fields: Mapping[str, type], location: str) -> None:
         raise TaskError(f"{location}: cannot read it: {row.reason}")
     if not isinstance(row, Mapping):
         raise TaskError(f"{location}: expected an object with named fields, got {type(row).__name__}")
-    for field, kind in fields.items():
-        value = row.get(field)
+    for name, kind in fields.items():
+        value = row.get(name)
         if value is None or (isinstance(value, str) and not value.strip()):
             has = one_line(", ".join(map(str, row))) or "none"
-            raise TaskError(f"{location}: the field {field!r} is missing or empty; it has {has}")
+            raise TaskError(f"{location}: the field {name!r} is missing or empty; it has {has}")
         if not isinstance(value, kind):
-            raise TaskError(f"{location}: the field {field!r} is {type(value).__name__}, expected {kind.__name__}")
+            raise TaskError(f"{location}: the field {name!r} is {type(value).__name__}, expected {kind.__name__}")
 
 
 def check_difficulty(source: str | os.PathLike[str], difficulty: str | None, known: Sequence[str]) -> None:
