@@ -146,6 +146,10 @@ class ToolCall:
     name: str
     arguments: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """The form of OpenAI's protocol."""
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:

@@ -147,8 +147,7 @@ class PolicyGradientLoop(BaseLoop):
         """Episodes on the tasks of evaluations, and the results against the fixed opponent."""
         config = self.session.config.eval
         tasks, team = [task.id for task in self.eval_env.tasks[: config.n]], self.seated(step)
-        homes = self.session.config.team.seating(list(self.team), step)
-        trained = [agent for agent, home in homes.items() if home not in self.session.config.team.frozen]
+        trained = [agent for agent, home in self.seating(step).items() if home not in self.session.config.team.frozen]
         how: dict[str, Any] = {
             "samples": config.samples,
             "sampling": self.sampling(step, config.greedy),
@@ -163,19 +162,21 @@ class PolicyGradientLoop(BaseLoop):
         """Write policies, optimisers, and the state of the updater."""
         policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
         optimizers = {learner.policy.name: learner.optimizer for learner in self.updater.learners}
-        homes, keep = self.session.config.team.seating(list(self.team), step), self.session.config.train.keep
-        checkpoint.save(self.session.folder, step, policies, optimizers, self.updater.state_dict(), keep, homes)
+        keep, state = self.session.config.train.keep, self.updater.state_dict()
+        checkpoint.save(self.session.folder, step, policies, optimizers, state, keep, self.seating(step))
 
     def seated(self, step: int) -> dict[str, Policy]:
         """Agent -> its policy in update `step` and until the next."""
-        return {
-            agent: self.team[home] for agent, home in self.session.config.team.seating(list(self.team), step).items()
-        }
+        return {agent: self.team[home] for agent, home in self.seating(step).items()}
+
+    def seating(self, step: int) -> dict[str, str]:
+        """Agent -> the agent that its policy in update `step` was first assigned to."""
+        return self.session.config.team.seating(list(self.team), step)
 
     def sampling(self, step: int, greedy: bool = False) -> dict[str, Sampling]:
         """Agent -> sampling parameters of its policy."""
-        homes = self.session.config.team.seating(list(self.team), step)
-        return {agent: self.session.config.agent(home).sampling(greedy) for agent, home in homes.items()}
+        config = self.session.config
+        return {agent: config.agent(home).sampling(greedy) for agent, home in self.seating(step).items()}
 
     def describe_scoring(self) -> dict[str, float]:
         """Metrics of this process's judge or reward model since the last step, evaluations included."""

@@ -16,7 +16,7 @@ from palaver.agents.base.chat import Answer, Question
 from palaver.agents.remote.options import Price, estimated_tokens
 from palaver.core import Message, ToolCall
 from palaver.text import first_fault, one_line
-from palaver.utils.tool_calls import call_id
+from palaver.utils.tool_calls import UNNAMED, call_id
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 AGAIN = (408, 409, 425)  # in addition to 429 and 5xx: statuses that another attempt may not meet
@@ -185,23 +185,18 @@ def body(model: str, question: Question, limit_field: str) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """Message of the protocol; names that it does not allow become `unnamed`."""
+    """Message of the protocol; names of tools that it does not allow become `UNNAMED`."""
     entry: dict[str, Any] = {"role": message.role, "content": _sendable(message.content)}
     if message.role == "tool":
         entry["tool_call_id"] = message.call_id
     if message.calls:
-        entry["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {
-                    "name": call.name if _NAME.fullmatch(call.name) else "unnamed",
-                    "arguments": _sendable(call.arguments),
-                },
-            }
-            for call in message.calls
-        ]
+        entry["tool_calls"] = [_sendable_call(call).to_dict() for call in message.calls]
     return entry
+
+
+def _sendable_call(call: ToolCall) -> ToolCall:
+    name = call.name if _NAME.fullmatch(call.name) else UNNAMED
+    return ToolCall(call.id, name, _sendable(call.arguments))
 
 
 def read(content: bytes) -> Reply:

@@ -15,7 +15,7 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.remote.options import estimated_tokens
 from palaver.core import Completion, Message, Request, Sampling, ToolCall, ToolSchema, stable_seed
 from palaver.text import first_fault, one_line
-from palaver.utils.tool_calls import MOST_CALLS
+from palaver.utils.tool_calls import MOST_PARSED
 
 MOST_MESSAGES = 10_000
 MOST_ANSWERS = 128
@@ -70,7 +70,7 @@ class _Message(_Strict):
     content: str | list[_Part] | None = None
     name: str | None = None
     refusal: None = None
-    tool_calls: list[_ToolCall] | None = Field(None, max_length=MOST_CALLS)
+    tool_calls: list[_ToolCall] | None = Field(None, max_length=MOST_PARSED)
     tool_call_id: str | None = Field(None, max_length=256)
 
     @model_validator(mode="after")
@@ -243,10 +243,7 @@ def _answer(completion: Completion) -> dict[str, Any]:
     """Message of a completion."""
     message: dict[str, Any] = {"role": "assistant", "content": completion.text, "refusal": None}
     if completion.calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in completion.calls
-        ]
+        message["tool_calls"] = [call.to_dict() for call in completion.calls]
     return message
 
 

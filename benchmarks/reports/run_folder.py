@@ -165,7 +165,9 @@ def _sound(turn: Turn) -> bool:
         and isinstance(turn.executed, Mapping)
         and all(isinstance(action, str) for action in turn.executed.values())
         and all(
-            isinstance(said.content, str) for completion in turn.completions.values() for said in completion.messages
+            isinstance(message.content, str)
+            for completion in turn.completions.values()
+            for message in completion.messages
         )
         and all(
             isinstance(value, float) or number(row, name) is not None for row in mappings for name, value in row.items()

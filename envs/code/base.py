@@ -22,7 +22,7 @@ from palaver.envs.code.problems import CodeProblem
 from palaver.envs.code.programs import AUX, Program, join
 from palaver.envs.code.prompts import MAIN, SOLO, Mode, TurnResult, VisibleTest, follow_up
 from palaver.envs.code.reward import ProgramFacts, gather, reason
-from palaver.envs.code.sandbox import DEFAULT, Limits, Report, score
+from palaver.envs.code.sandbox import DEFAULT, Limits, Report, TestResult, score
 
 _CANDIDATE = re.compile(r"\bcandidate\b")
 MOST_TURNS = 100
@@ -128,10 +128,10 @@ class PairEnv(TextEnv):
         # the statements run as a part of the confined program; the one test that is trusted only reads the outcome
         program = f"{preamble}\n{code}\n\n_TESTS = {tests!r}\n{_OWN_TESTS}"
         report = score(program, "assert own_tests() == []", "own_tests", limits=self.limits)
-        (result,) = report.results or (None,)
         if report.verdict == "pass":
             return "every statement ran without an error"
-        return (result.message if result else report.message) or (result.verdict if result else report.verdict)
+        result: Report | TestResult = report.results[0] if report.results else report
+        return result.message or result.verdict
 
     def prompt(self, agent: str, problem: CodeProblem) -> str:
         """The first observation of `agent`."""

@@ -10,6 +10,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from palaver.envs.base.tools import ToolError
+from palaver.envs.code.sandbox.suite import parse_expression
 
 MOST_CHARACTERS = 200
 MOST_BITS = 2048  # of a numerator or denominator
@@ -40,8 +41,7 @@ def calculator(expression: str) -> str:
         raise ToolError(f"the expression has {len(expression)} characters; at most {MOST_CHARACTERS}")
     source = _THOUSANDS.sub("", expression.translate(_SPELLINGS)).strip()
     try:
-        tree = ast.parse(source, mode="eval")
-        return _shown(_value(tree.body, source))
+        return _shown(_value(parse_expression(source), source))
     except ZeroDivisionError:
         raise ToolError("division by zero") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -59,7 +59,7 @@ class Built:
 class BuildingEnv(TextEnv):
     """Base class of environments in which agents build together.
 
-    Subclasses define observations (`opening_of`, `feedback`), limits (`terms`) and rewards (`rewards`). During an
+    Subclasses define observations (`prompt`, `feedback_text`), limits (`terms`) and rewards (`rewards`). During an
     episode `target`, `built` and `owner` are worlds as `palaver.envs.minecraft.world` has them, and `palette` names
     their blocks. `shape_only` is True if any block will do for any other, `best` the upper bound of a turn's reward.
 

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from palaver.core import Completion, Conversation, ToolCall, ToolSchema
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
-MOST_CALLS = 64  # of one answer; what comes after them is a part of the last, which cannot be parsed then
+MOST_PARSED = 64  # calls of one answer; what comes after them is a part of the last, which cannot be parsed then
+UNNAMED = "unnamed"  # the tool of a call that names none
 _BLOCK = re.compile(f"{OPEN}(.*?)(?:{CLOSE}|\\Z)", re.DOTALL)
 
 
@@ -39,8 +40,8 @@ def parse_calls(text: str, conversation: Conversation = ()) -> tuple[str, tuple[
         bare = _bare_calls(text)
         return ("" if bare else text), tuple(_parsed(body, call_id(conversation, n)) for n, body in enumerate(bare))
     bodies = [block[1] for block in blocks]
-    if len(bodies) > MOST_CALLS:
-        bodies[MOST_CALLS - 1 :] = [text[blocks[MOST_CALLS - 1].start(1) :]]
+    if len(bodies) > MOST_PARSED:
+        bodies[MOST_PARSED - 1 :] = [text[blocks[MOST_PARSED - 1].start(1) :]]
     calls = [_parsed(body, call_id(conversation, index)) for index, body in enumerate(bodies)]
     return _BLOCK.sub("", text).strip(), tuple(calls)
 
@@ -53,7 +54,7 @@ def _bare_calls(text: str) -> list[str]:
         values = json.loads(text)
         calls = values if isinstance(values, list) else [values]
         whole = all(isinstance(c, dict) and "name" in c and {"arguments", "parameters"} & c.keys() for c in calls)
-        return [json.dumps(call, ensure_ascii=False) for call in calls] if whole and len(calls) <= MOST_CALLS else []
+        return [json.dumps(call, ensure_ascii=False) for call in calls] if whole and len(calls) <= MOST_PARSED else []
     except (ValueError, RecursionError):
         return []
 
@@ -84,7 +85,7 @@ def transcript(completion: Completion) -> str:
         results = {result.call_id: result.content for result in step.results}
         lines.append(step.completion.text)
         for call in step.completion.calls:
-            lines += [f"[call {call.name or 'unnamed'}] {call.arguments}", f"[result] {results.get(call.id, '')}"]
+            lines += [f"[call {call.name or UNNAMED}] {call.arguments}", f"[result] {results.get(call.id, '')}"]
     return "\n".join([*filter(None, lines), completion.text])
 
 

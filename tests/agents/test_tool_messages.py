@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from palaver.agents.base.control_tokens import literals
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.core import Message, PolicyError, ToolCall, ToolSchema
-from palaver.utils.tool_calls import MOST_CALLS, parse_calls, written
+from palaver.utils.tool_calls import MOST_PARSED, parse_calls, written
 from tests.agents.chat_tokenizers import FAMILIES, qwen
 from tests.models import byte_tokenizer
 
@@ -165,7 +165,7 @@ def test_ids_go_on_in_a_conversation() -> None:
 def test_hostile_calls_are_bounded() -> None:
     assert parse_calls("<tool_call>" + "[" * 1_000_000)[1][0].name == ""
     _, calls = parse_calls('<tool_call>{"name": "a", "arguments": {}}</tool_call>' * 1000)
-    assert [call.name for call in calls] == ["a"] * (MOST_CALLS - 1) + [""]
+    assert [call.name for call in calls] == ["a"] * (MOST_PARSED - 1) + [""]
 
 
 @pytest.mark.parametrize("depth", [10, 45, 60, 300, 900, 3000, 20_000])
@@ -197,6 +197,6 @@ def test_what_is_written_is_read_again(text: str, calls: list[tuple[str, dict[st
     if any(mark in json.dumps([name, values], ensure_ascii=False) for name, values in calls for mark in MARKS):
         return
     _, found = parse_calls(f"{text}{written(made)}" if "<tool_call>" not in text else written(made))
-    assert [(call.name, json.loads(call.arguments)) for call in found[: MOST_CALLS - 1]] == [
-        (name, values) for name, values in calls[: MOST_CALLS - 1]
+    assert [(call.name, json.loads(call.arguments)) for call in found[: MOST_PARSED - 1]] == [
+        (name, values) for name, values in calls[: MOST_PARSED - 1]
     ]

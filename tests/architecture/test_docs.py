@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from tests.architecture.source import ROOT
+from tests.architecture.source import ROOT, files, module
 
 DOCS = ROOT / "docs"
+FOREIGN = {"arxiv_rewards.py", "code_rewards.py", "tldr_rewards.py", "train_spiral.py"}  # of other projects
 PAGES = sorted(path.relative_to(ROOT) for path in [ROOT / "README.md", *DOCS.rglob("*.md")])
 
 
@@ -40,3 +41,20 @@ def test_links(page):
 def test_every_page_is_in_the_index():
     linked = {(DOCS / target).resolve() for target in _links((DOCS / "README.md").read_text(encoding="utf-8"))}
     assert {path for path in DOCS.rglob("*.md") if path.name != "README.md"} - linked == set()
+
+
+def test_files_and_modules_named_in_the_source_exist():
+    sources = {module(path): (ROOT / path).read_text(encoding="utf-8") for path in files()}
+    folders = {name.rpartition(".")[0] for name in sources}
+    names = {path.name for path in files()} | FOREIGN
+    wrong = []
+    for here, text in sources.items():
+        wrong += [f"{here}: {name}" for name in re.findall(r"\b([a-z]\w*\.py)\b", text) if name not in names]
+        for dotted in re.findall(r"`(palaver(?:\.\w+)+)`", text):
+            owner, _, name = dotted.rpartition(".")
+            if owner not in sources:  # a method, or a folder without a module of its own
+                owner, _, name = owner.rpartition(".")
+            defined = re.search(rf"\b{name}\b", sources.get(owner, ""))
+            if dotted not in sources.keys() | folders and not defined:
+                wrong.append(f"{here}: {dotted}")
+    assert wrong == []

@@ -148,10 +148,10 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
                 if key not in rows:
                     rows[key] = len(completions)
                     group = groups.setdefault((turn.group, agent), len(groups))
-                    said = [completion, *(step.completion for step in completion.steps)]
-                    row_keys += [(agents.index(agent), group, turn.index, episode_index)] * len(said)
-                    completions += said
-                    action_rows += [rows[key]] * len(said)
+                    answers = [completion, *(step.completion for step in completion.steps)]
+                    row_keys += [(agents.index(agent), group, turn.index, episode_index)] * len(answers)
+                    completions += answers
+                    action_rows += [rows[key]] * len(answers)
                 members.append((rows[key], steps[turn.node]))
     if not completions:
         raise ValueError("no completion of a trained agent in these episodes: there is nothing to make a batch of")

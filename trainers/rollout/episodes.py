@@ -1,9 +1,9 @@
 """Lockstep runner: all live episodes advance together, in one batch per policy and turn.
 
 In a rollout every live branch is widened at each turn: w candidates are sampled for each of its agents, combined into
-joint actions (`candidates.py`), and the branch is forked once per joint action. A tree widens G ways at every turn;
+joint actions (`branches.py`), and the branch is forked once per joint action. A tree widens G ways at every turn;
 independent continuation widens at the first turn only. Replays, matches (`palaver.trainers.matches.play`) and the play
-over legal actions (`palaver.trainers.value_decomposition.legal`) advance by the same runner without widening.
+over legal actions (`palaver.trainers.value_decomposition.play`) advance by the same runner without widening.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def _executed(query: Query, completion: Completion) -> tuple[ToolStep, ...]:
 
 def _continued(request: Request, index: int, steps: Sequence[ToolStep]) -> Request:
     """Request of candidate `index` after these steps."""
-    said = (message for step in steps for message in (*step.completion.messages, *step.results))
+    messages = (message for step in steps for message in (*step.completion.messages, *step.results))
     seed = stable_seed(request.seeds[index], "tool", len(steps))
     called = sum(len(step.results) for step in steps)
     tools = request.tools if called < MOST_CALLS else ()
-    return replace(request, conversation=(*request.conversation, *said), seeds=(seed,), tools=tools)
+    return replace(request, conversation=(*request.conversation, *messages), seeds=(seed,), tools=tools)

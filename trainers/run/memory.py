@@ -89,8 +89,8 @@ def estimate(
         rows: see `most_rows`.
         critics: number of trained parameters of the critics (`Critic.parameters`).
         reference_weights: number of weights of the references (`reference_model.held`).
-        read: tokens of the longest input of a joint critic (`critic.refuse_long_joint`); that of an own critic is no
-            longer than its policy's.
+        read: tokens of the longest input of a joint critic (`joint_prompt.refuse_long_joint`); that of an own critic is
+            no longer than its policy's.
     """
     dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
     models = list({id(policy.model): policy.model for policy in policies}.values())

@@ -115,7 +115,7 @@ def reference_of(policy: LLMPolicy, config: RunConfig, given: Any = None) -> Ref
     if kind in ("base", "adapter"):
         from palaver.agents.llm.policies.lora_policy import AdapterPolicy
 
-        assert isinstance(policy, AdapterPolicy)  # see contradictions.py
+        assert isinstance(policy, AdapterPolicy)  # see trainers/checks.py
         return Reference(policy.base, policy.device) if kind == "base" else Copy(policy.stored(argument), policy.device)
     frozen = policy.freeze()
     if kind == "step":

@@ -30,7 +30,7 @@ from jinja2.exceptions import TemplateError
 from palaver.agents.base.control_tokens import is_control, is_own, literals
 from palaver.core import Conversation, Message, PolicyError, ToolCall, ToolSchema
 from palaver.text import one_line
-from palaver.utils.tool_calls import CLOSE, OPEN, tool_line, written
+from palaver.utils.tool_calls import CLOSE, OPEN, UNNAMED, tool_line, written
 
 MARK = "\ue000"  # a private-use character, which is removed from messages first
 CACHE_SIZE = 256  # conversations
@@ -326,9 +326,6 @@ class Renderer:
         """Ids of each letter by itself, without special tokens."""
         token_ids = (token_id for letter in text for token_id in self._encode_text(letter, False))
         return [token_id for token_id in token_ids if token_id not in self._special_ids]
-
-
-UNNAMED = "unnamed"  # the tool of a call that names none
 
 
 def _placeholder(index: int) -> str:

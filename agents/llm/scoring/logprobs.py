@@ -93,7 +93,7 @@ def response_scores(
     """As `response_logprobs`; if `entropy`, also the entropy of each next token.
 
     The entropy is exact. The entropy costs the head a second time (`fused_logprobs.py`), and no memory but one tile of
-    its logits. A truncated distribution takes its logits whole, in chunks of rows (`support.py`).
+    its logits. A truncated distribution takes its logits whole, in chunks of rows (`truncation.py`).
     """
     device = next(model.parameters()).device
     counts = [len(tokens) for tokens in token_ids]

@@ -42,6 +42,12 @@ def parse(source: str, name: str = "<unknown>") -> ast.Module:
         return ast.parse(source, name)
 
 
+def parse_expression(source: str) -> ast.expr:
+    """The syntax tree of one expression, as `parse` makes it; the same errors."""
+    with _one_at_a_time:
+        return ast.parse(source, mode="eval").body
+
+
 class UnusableError(ValueError):
     """Tests that cannot be used; the message gives the reason."""
 

@@ -63,7 +63,7 @@ class _Rules(NamedTuple):
     Attributes:
         calls: the system call filter; None: there is none.
         threads: the limit on threads, where `count_processes` does not set it.
-        count_processes: as in `confine.limit`.
+        count_processes: as in `confine.set_limits`.
     """
 
     calls: seccomp.Filter | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -14,9 +14,11 @@ from rich.text import Text
 from palaver.cli import options
 from palaver.cli.output import console, count, errors, facts, note, print_error, say, table
 from palaver.core import ConfigError, did_you_mean
-from palaver.trainers.trajectories.files import TrajectoryEntry
-from palaver.trainers.trajectories.metamon import ImportResult, convert
-from palaver.trainers.trajectories.reader import Reader
+
+if TYPE_CHECKING:
+    from palaver.trainers.trajectories.files import TrajectoryEntry
+    from palaver.trainers.trajectories.metamon import ImportResult
+    from palaver.trainers.trajectories.reader import Reader
 
 HELP = """Inspect and import recorded battles, the data of cloning.
 
@@ -42,6 +44,8 @@ def show(
     side: Annotated[str, typer.Option(help="Side to show: p1 or p2.", show_default="the first")] = "",
 ) -> None:
     """Summarise recorded battles by players, results and size, or print one battle."""
+    from palaver.trainers.trajectories.reader import Reader
+
     reader = Reader(folder)
     if battle:
         _battle(reader, _entry_index(reader, battle, side))
@@ -69,6 +73,8 @@ def import_metamon(
     out: Annotated[Path, typer.Option(help="Folder of battles; may hold others.")],
 ) -> None:
     """Import human battles from the parsed replays that metamon publishes."""
+    from palaver.trainers.trajectories.metamon import convert
+
     with errors.status("replays") as status:
 
         def report(done: ImportResult) -> None:

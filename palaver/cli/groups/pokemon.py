@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,11 +15,10 @@ from palaver.cli import options
 from palaver.cli.groups import battles
 from palaver.cli.output import count, errors, note, say
 from palaver.core import ConfigError, Sampling
-from palaver.trainers.behaviour_cloning.config import BCConfig
-from palaver.trainers.run.files import METRICS
-from palaver.trainers.run.logging import read_metrics
-from palaver.trainers.trajectories.reader import Reader
 from palaver.utils.progress import Bar
+
+if TYPE_CHECKING:
+    from palaver.trainers.trajectories.reader import Reader
 
 HELP = """Install the simulator; play on a server; clone battles.
 
@@ -161,6 +160,8 @@ def clone(
     explain: options.Explain = False,
 ) -> None:
     """Train by behaviour cloning on battles."""
+    from palaver.trainers.behaviour_cloning.config import BCConfig
+
     pairs = [item for item in items if item.partition("=")[0] in BCConfig.model_fields]
     config = options.settings(BCConfig, pairs)
     if explain:
@@ -183,6 +184,8 @@ def clone(
 
 
 def _source(text: str, players: list[str]) -> tuple[Reader, float]:
+    from palaver.trainers.trajectories.reader import Reader
+
     match = re.fullmatch(r"(.+)=([0-9.]+(?:e-?\d+)?)", text)
     folder, weight = (match.group(1), match.group(2)) if match else (text, "1")
     try:
@@ -200,6 +203,9 @@ def _source(text: str, players: list[str]) -> tuple[Reader, float]:
 
 
 def _report(folder: Path) -> None:
+    from palaver.trainers.run.files import METRICS
+    from palaver.trainers.run.logging import read_metrics
+
     for line in read_metrics(folder / METRICS):
         if line["kind"] == "epoch":
             aside = line.get("held_out")

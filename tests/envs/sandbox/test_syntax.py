@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from palaver.envs.code.sandbox.suite import parse
+from palaver.envs.maths.calculator import calculator
 
 NESTED = f"x = {[[['orange', 'black'], ['red']] * 20] * 20}"
 
@@ -34,6 +35,13 @@ def test_threads_parse_at_once(lets_others_run):
     with ThreadPoolExecutor(4) as threads:
         trees = list(threads.map(parse, [NESTED] * 12))
     assert {ast.unparse(tree) for tree in trees} == {NESTED}
+
+
+def test_threads_calculate_at_once(lets_others_run):
+    """The tool of the maths environments builds trees too; rollouts call it from many threads."""
+    sums = ["+".join("1" * n) for n in range(60, 100)] * 10
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(calculator, sums)) == [str(text.count("1")) for text in sums]
 
 
 def test_what_is_no_python_is_an_error_and_the_next_text_is_read():
