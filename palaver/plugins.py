@@ -26,7 +26,7 @@ Group = Literal["envs", "algorithms", "rewards", "policies", "players", "recipes
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 TRUST: Final = "--trust"
 ALLOWED: Final = "PALAVER_CODE"  # names that may be loaded, read by child processes too; `*` is every name
-OWN: Final = "palaver.envs."  # a recipe may name functions of the environments that ship with Palaver
+OWN: Final = ("palaver.envs.", "palaver.benchmarks.scenarios.partners:")  # what a recipe or a scenario may name
 KINDS: Final = frozenset({"run", "recipe", "net", "text", "scripted", "openai", "hf", "judge", "rm", "rg"})
 _NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _CODE = re.compile(rf"({_NAME}):{_NAME}")
@@ -51,6 +51,12 @@ def installed(group: Group) -> Mapping[str, EntryPoint]:
     """Name -> entry point of the installed packages; of two with one name, the first package's."""
     found = sorted(entry_points(group=f"palaver.{group}"), key=lambda entry: entry.dist.name if entry.dist else "")
     return {entry.name: entry for entry in reversed(found)}
+
+
+def packages() -> dict[str, str]:
+    """Name -> version of every installed package that adds names."""
+    found = [entry.dist for group in GROUPS for entry in installed(group).values() if entry.dist]
+    return {package.name: package.version for package in sorted(found, key=lambda package: package.name)}
 
 
 def find(group: Group, name: str, error: type[PalaverError] = ConfigError) -> Any:

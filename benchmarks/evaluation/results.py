@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -28,6 +28,7 @@ from palaver.text import first_fault
 from palaver.utils.config import Section
 from palaver.utils.run_folder import replace_bytes, replace_text, writing
 
+Short = Annotated[str, Field(max_length=120)]
 ROW, EPISODES = ".json", ".jsonl.gz"
 
 
@@ -77,6 +78,15 @@ class Spent(Section):
     completion_tokens: int = 0
     dollars: float = 0.0
     calls: int = 0
+
+
+class Submission(Section):
+    """Author of a row: who submitted it, what the team is made of, its number of parameters, and the day."""
+
+    submitter: Short = Field(min_length=1)
+    model: Short = ""
+    size: Short = ""
+    date: Short = ""
 
 
 class TeamEvaluation(Section):
@@ -147,7 +157,9 @@ class EvaluationResult(TeamEvaluation):
         label: its name in tables, as `reference`.
         version: of the environment: increased by any change of its texts, rewards or dynamics; 0 if its id has none.
         commit: of Palaver's checkout; a `+` after it says that files differed.
+        wheel: version and hash of an installed wheel, in place of a commit; "" for a checkout.
         parent: name and hash of the episodes of the row that this one rescores, "" for none.
+        submission: its author; None for a row of this project.
     """
 
     format: Literal[2] = FORMAT
@@ -157,7 +169,9 @@ class EvaluationResult(TeamEvaluation):
     made_with: dict[str, Any]
     date: str
     episodes: EpisodeFile
+    wheel: str = ""
     parent: str = ""
+    submission: Submission | None = None
 
     @property
     def name(self) -> str:
@@ -223,13 +237,29 @@ def write_row(
         "label": label,
         "version": int(version) if version.isdecimal() else 0,
         "commit": values["made_with"]["commit"],
+        "wheel": values["made_with"].get("wheel", ""),
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "episodes": store(folder, row_name(values["scenario"] or values["env"], label), episodes).model_dump(),
     }
     row = parse({"format": FORMAT, **json.loads(json.dumps(record, default=str))}, "the result")
-    with writing(folder):
-        replace_text(folder / f"{row.name}{ROW}", json.dumps(row.model_dump(mode="json"), indent=1) + "\n")
+    _write(row, folder)
     return row
+
+
+def write(row: EvaluationResult, episodes: Sequence[Episode], folder: Path) -> Path:
+    """Write a row that was read, and its episodes; returns the path of the row.
+
+    Raises:
+        ConfigError: something cannot be written.
+    """
+    return _write(row.model_copy(update={"episodes": store(folder, row.name, episodes)}), folder)
+
+
+def _write(row: EvaluationResult, folder: Path) -> Path:
+    path = folder / f"{row.name}{ROW}"
+    with writing(folder):
+        replace_text(path, json.dumps(row.model_dump(mode="json"), indent=1) + "\n")
+    return path
 
 
 def parse(record: object, where: str) -> EvaluationResult:

@@ -15,12 +15,12 @@ from typing import Any
 from markupsafe import Markup
 
 from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, Kind
-from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow
+from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow, ranks
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.summary import duration, interval
 from palaver.core import ConfigError
 from palaver.episodes import Episode, Turn
-from palaver.markdown import code, link, markdown_table
+from palaver.markdown import code, link, markdown_table, prose
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text
 from palaver.utils.tool_calls import transcript
@@ -58,10 +58,14 @@ def write(board: BoardRows, folder: Path) -> Path:
 def board_page(board: BoardRows, folder: Path) -> str:
     """HTML of the board, to be written into `folder`."""
     script = (HERE / "sort.js").read_text(encoding="utf-8")
+    places = ranks(board.rows)
     rows = [
         {
             "shown": row,
             "row": row.row,
+            "rank": places[row.row.name],
+            "author": author(row),
+            "code": code_of(row),
             "score": score(row),
             "bar": bar(row, board.rows),
             "tokens": tokens(row),
@@ -209,18 +213,35 @@ def remarked(row: VerifiedRow) -> str:
 
 
 def _every(rows: Sequence[VerifiedRow], folder: Path) -> str:
+    places = ranks(rows)
     head = (
-        *("", "team", "score", "illegal", "return", "share of most", "episodes", "tokens", "time", "dollars", "seed"),
-        *("commit", "config"),
+        *(
+            "",
+            "rank",
+            "team",
+            "author",
+            "score",
+            "illegal",
+            "return",
+            "share of most",
+            "episodes",
+            "tokens",
+            "time",
+            "dollars",
+            "seed",
+        ),
+        *("code", "config"),
     )
-    rules = ["---"] * 3 + ["---:"] * 8 + ["---"] * 2
+    rules = ["---", "---:", *["---"] * 3, *["---:"] * 8, *["---"] * 2]
     lines = []
     for verified in rows:
         row = verified.row
         lines.append(
             [
                 link(row.name, os.path.relpath(verified.path, folder)),
+                "-".join(map(str, dict.fromkeys(places[row.name]))),
                 code(row.team, 80),
+                prose(author(verified)),
                 score(verified),
                 illegal(verified),
                 f"{row.mean:.2f}",
@@ -230,11 +251,25 @@ def _every(rows: Sequence[VerifiedRow], folder: Path) -> str:
                 duration(row.seconds),
                 f"{row.cost.dollars:.4f}" if row.cost else "–",
                 str(row.seed),
-                code(row.commit),
+                code(code_of(verified)),
                 code(row.config),
             ]
         )
     return f"{markdown_table(head, lines, rules)}\n"
+
+
+def author(row: VerifiedRow) -> str:
+    """Submitter with model, size and date; a dash for rows of this project."""
+    submission = row.row.submission
+    if submission is None:
+        return "–"
+    about = ", ".join(filter(None, (submission.model, submission.size, submission.date)))
+    return one_line(f"{submission.submitter} ({about})" if about else submission.submitter, 200)
+
+
+def code_of(row: VerifiedRow) -> str:
+    """Commit of the checkout, or version and hash of the wheel, that measured a row."""
+    return row.row.commit or f"wheel {row.row.wheel}"
 
 
 def tokens(row: VerifiedRow) -> str:

@@ -6,7 +6,8 @@ Rows that cannot be reproduced or that contradict their episodes are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +18,7 @@ from palaver.benchmarks.evaluation.results import Answers, EvaluationResult
 from palaver.core import ConfigError, PalaverError
 from palaver.episodes import Episode
 from palaver.registry import spec
+from palaver.text import one_line
 from palaver.trainers.rollout.evaluation import summarize
 
 
@@ -88,7 +90,7 @@ def read(folder: Path) -> BoardRows:
     verified, refused = [], []
     for path in files:
         try:
-            verified.append(_trusted(path))
+            verified.append(trusted(path))
         except PalaverError as error:
             refused.append(f"{path.name} is refused: {error}")
     return BoardRows(tuple(verified), tuple(refused))
@@ -96,7 +98,7 @@ def read(folder: Path) -> BoardRows:
 
 def complaint(record: Mapping[str, Any]) -> str:
     """Return the reason to refuse a row, "" if it has all that is needed to reproduce it."""
-    seed, commit = record.get("seed"), record.get("commit")
+    seed, commit = record.get("seed"), record.get("commit") or record.get("wheel")
     focal = record.get("focal")
     bounds = [record.get("low"), record.get("high")]
     bounds += [focal.get("low"), focal.get("high")] if isinstance(focal, dict) else []
@@ -106,15 +108,20 @@ def complaint(record: Mapping[str, Any]) -> str:
     if not all(isinstance(bound, int | float) for bound in bounds):
         return "it has no interval; evaluate two tasks or more"
     if not isinstance(commit, str) or not commit:
-        return "it names no commit; measure it in a git checkout"
+        return "it names neither a commit nor a wheel; measure it in a git checkout, or with Palaver installed by pip"
     if commit.endswith("+"):
-        return f"its tree differed from commit {commit[:-1]}; commit the changes and measure it again"
+        return f"its code differed from {commit[:-1]}; commit or undo the changes and measure it again"
     if not isinstance(max_return, int | float) or not max_return > 0:
         return "it does not say what can be earned at most"
     return ""
 
 
-def _trusted(path: Path) -> VerifiedRow:
+def trusted(path: Path) -> VerifiedRow:
+    """Read a row and its episodes, which must agree.
+
+    Raises:
+        ConfigError: it would be refused on a leaderboard.
+    """
     record = rows.read_record(path)
     if problem := complaint(record):
         raise ConfigError(problem)
@@ -123,10 +130,40 @@ def _trusted(path: Path) -> VerifiedRow:
     episodes, sha256 = rows.read_episodes(path.with_name(Path(row.episodes.file).name))
     if sha256 != row.episodes.sha256 or len(episodes) != row.episodes.n:
         raise ConfigError(f"{row.episodes.file!r} does not hold the episodes that it was made of")
-    mean = summarize(episodes).mean
-    if not math.isclose(mean, row.mean, rel_tol=1e-9, abs_tol=1e-9):
-        raise ConfigError(f"it says that the mean is {row.mean:.6g}, but its episodes say {mean:.6g}")
+    summary = summarize(episodes)
+    stated = {"mean": row.mean, "lower end": row.low, "upper end": row.high, **row.by_task}
+    found = {"mean": summary.mean, "lower end": summary.low, "upper end": summary.high, **summary.by_task}
+    for what, value in found.items():
+        if not _close(claim := stated.pop(what, None), value):
+            raise ConfigError(f"it states {claim} where its episodes give {value}: {one_line(what, 80)}")
+    if stated:
+        raise ConfigError(f"it states the task {one_line(next(iter(stated)), 80)!r}, of which it has no episode")
     return VerifiedRow(row, path, (episodes[0], episodes[len(episodes) // 2]), _counted(row, episodes))
+
+
+def _close(stated: float | None, found: float | None) -> bool:
+    if stated is None or found is None:
+        return stated is found
+    return math.isclose(stated, found, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def ranks(verified: Sequence[VerifiedRow]) -> dict[str, tuple[int, int]]:
+    """Name of a row -> best and worst rank among the rows of the same tasks, keywords, seed and samples.
+
+    A row precedes another for certain if its interval lies above the other's.
+    """
+    groups: dict[str, list[VerifiedRow]] = defaultdict(list)
+    for one in verified:
+        row = one.row
+        groups[repr((one.what, sorted(row.keywords.items()), row.seed, row.samples, sorted(row.by_task)))].append(one)
+    return {
+        one.row.name: (
+            1 + sum(other.low > one.high for other in group),
+            len(group) - sum(other.high < one.low for other in group),
+        )
+        for group in groups.values()
+        for one in group
+    }
 
 
 def _counted(row: EvaluationResult, episodes: list[Episode]) -> Answers:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import platform
 import subprocess
 from importlib import metadata
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import palaver
+from palaver import plugins
 
 LIBRARIES = ("torch", "transformers", "pettingzoo", "numpy")
 
@@ -18,6 +21,8 @@ def provenance() -> dict[str, Any]:
     return {
         "palaver": palaver.__version__,
         "commit": commit(),
+        "wheel": wheel(),
+        "plugins": plugins.packages(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "libraries": {name: installed for name in LIBRARIES if (installed := version(name))},
@@ -39,6 +44,31 @@ def commit() -> str:
         return ""
     head = _git(root, "rev-parse", "--short=12", "HEAD")
     return head + ("+" if head and _git(root, "status", "--porcelain", "--untracked-files=no") else "")
+
+
+def wheel() -> str:
+    """Version and hash of an installed wheel, followed by `+` if its files differ; "" in a checkout.
+
+    The hash is of the names and hashes of the wheel's files, as its RECORD lists them.
+    """
+    try:
+        distribution = metadata.distribution("palaver")
+    except metadata.PackageNotFoundError:
+        return ""
+    files = [file for file in distribution.files or [] if file.hash and file.parts[0] == "palaver"]
+    if not files or (Path(palaver.__file__).resolve().parent.parent / ".git").exists():
+        return ""
+    listed = "".join(sorted(f"{file}:{file.hash.value}\n" for file in files if file.hash))
+    name = f"{distribution.version}-{hashlib.sha256(listed.encode()).hexdigest()[:12]}"
+    return name + ("+" if any(_differs(file) for file in files) else "")
+
+
+def _differs(file: metadata.PackagePath) -> bool:
+    path = Path(str(file.locate()))
+    if file.hash is None or not path.is_file():
+        return True
+    digest = hashlib.new(file.hash.mode, path.read_bytes()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != file.hash.value
 
 
 def _git(root: Path, *arguments: str) -> str:

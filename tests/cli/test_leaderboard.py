@@ -11,7 +11,7 @@ def test_a_folder_of_rows_becomes_a_table_and_a_page(palaver):
     change(rows / "echo-v0--random.json", commit="0123456789ab+")
     ran = palaver("leaderboard", "rows", "--out", "board")
     assert (ran.code, ran.err.count("\n")) == (0, 1)
-    assert "echo-v0--random.json is refused: its tree differed from commit 0123456789ab" in ran.err
+    assert "echo-v0--random.json is refused: its code differed from 0123456789ab" in ran.err
     assert "5 rows, 1 refused" in ran.out
     table = Path("board/LEADERBOARD.md").read_text(encoding="utf-8")
     assert "[leaderboard.html](leaderboard.html)" in table
