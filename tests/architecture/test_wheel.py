@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 import zipfile
 
 import pytest
 
 from tests.architecture.running import run
 from tests.architecture.source import ROOT, WINGS, files, module
+from tests.installed import wheel_of
 
 pytestmark = pytest.mark.slow
 DATA = {".pyi", ".yaml", ".jsonl", ".json", ".j2", ".css", ".js", ".txt", ".jinja", ".safetensors"}
-INGREDIENTS = ("palaver", *WINGS, "pyproject.toml", "README.md", "LICENSE")
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in INGREDIENTS:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignored)
-        else:
-            shutil.copy(ROOT / name, copy / name)
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", out, copy]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    (built,) = out.glob("palaver-*.whl")
-    return built
+    return wheel_of(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 def test_contents(wheel):
