@@ -1,7 +1,7 @@
 """Extensions: names that installed packages add, and names of the form `module:attribute`.
 
-An installed package adds names by entry points in the groups `palaver.envs`, `palaver.algorithms`, `palaver.rewards`,
-`palaver.policies`, `palaver.players` and `palaver.recipes`. Where such a name is accepted, `module:attribute` is too.
+An installed package adds names by entry points, in a group for each of `GROUPS` with `palaver.` in front. Where such a
+name is accepted, `module:attribute` is too.
 
 Recipes, run folders and result rows may come from strangers. A command therefore loads `module:attribute` only where it
 stands on its command line, belongs to a registered environment, or the user trusts all files with `--trust`. Python

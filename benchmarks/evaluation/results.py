@@ -81,7 +81,7 @@ class Spent(Section):
 
 
 class Submission(Section):
-    """Author of a row: who submitted it, what the team is made of, its number of parameters, and the day."""
+    """Author of a row, model of its team, number of its parameters, and the day."""
 
     submitter: Short = Field(min_length=1)
     model: Short = ""

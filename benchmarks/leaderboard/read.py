@@ -148,7 +148,7 @@ def _close(stated: float | None, found: float | None) -> bool:
 
 
 def ranks(verified: Sequence[VerifiedRow]) -> dict[str, tuple[int, int]]:
-    """Name of a row -> best and worst rank among the rows of the same tasks, keywords, seed and samples.
+    """Name of a row -> best and worst rank among rows of the same tasks and settings.
 
     A row precedes another for certain if its interval lies above the other's.
     """

@@ -47,7 +47,7 @@ def commit() -> str:
 
 
 def wheel() -> str:
-    """Version and hash of an installed wheel, followed by `+` if its files differ; "" in a checkout.
+    """Version and hash of an installed wheel, then `+` if its files differ; "" in a checkout.
 
     The hash is of the names and hashes of the wheel's files, as its RECORD lists them.
     """
