@@ -135,7 +135,7 @@ def test_a_reader_sorts_and_filters(board):
 
         def scores():
             return [float(value) for value in tab.eval_on_selector_all(
-                "#board tbody tr:not([hidden])", "rows => rows.map(row => row.cells[3].dataset.value)")]  # fmt: skip
+                "#board tbody tr:not([hidden])", "rows => rows.map(row => row.cells[4].dataset.value)")]  # fmt: skip
 
         before = scores()
         assert (len(before), cells.count() > 0) == (6, True)
