@@ -21,7 +21,7 @@ from tests.docs.watch import MOST, alive, watched
 
 OWN = ROOT / "docs" / "own-environment.md"
 WITH_PYTHON = [page for page in PAGES if python(page)]
-QUICK = ("README.md", "own-environment.md", "sandbox.md")  # the others load torch or play for seconds
+QUICK = ("own-environment.md", "sandbox.md")  # the others load torch or play for seconds
 
 
 def _reward_model(folder: Path) -> None:
