@@ -64,8 +64,8 @@ After one turn.
 order. The last 60 are held out: the texts that the tiny model imitates have none of them, and recipes train on
 `sample[:324]`. A file needs `filter`, `map` and `aggregate`, names of the family's parts; `task_id` names a task.
 
-`scripted:reference` always takes the helper for a test, `scripted:strangers` draw a convention each time,
-`scripted:lazy` is silent. The tiny model imitates `strangers`.
+`scripted:reference` always takes the helper for a test, and with examples for the change of a number;
+`scripted:strangers` draw a convention each time, `scripted:lazy` is silent. The tiny model imitates `strangers`.
 
 ## Version history
 
@@ -105,7 +105,7 @@ class CodingMiniEnv(PairEnv):
         tasks: `sample`, or a path; a slice may follow.
         agents: 2, or 1 for the single programmer `coder`.
         own_tests: give every agent the tool `run_tests`, which runs its own tests on its own code in the sandbox.
-        examples: tests of each function in the prompt of its author, who learns from nothing else what it is to do.
+        examples: tests in the prompt, of each function of the agent; with them the description leaves readings open.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
