@@ -94,7 +94,7 @@ class Combination:
 
     @property
     def readings(self) -> tuple[Combination, Combination]:
-        """The first and the second of two filters, and of two maps, that the open description leaves open."""
+        """The problem of the filter and map that the open description names first, and second."""
         (filter_1, filter_2), (map_1, map_2) = (
             next(pair for pair in READINGS if name in pair) for name in (self.filter, self.map)
         )
@@ -183,7 +183,10 @@ def seat_of(prompt: str) -> str:
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """Write the requested half by the convention `test`, or by that of the examples; "" for any other prompt."""
+    """Write the requested half by the convention `test`; by `map` where examples are shown.
+
+    It is "" if the prompt is none of the family.
+    """
     convention = "map" if _by_examples(first_prompt(conversation)) else "test"
     return _answer(conversation, convention, convention)
 

@@ -1,4 +1,4 @@
-"""Imitation texts of `coding-mini-v0` with examples: programmers who may run them before they answer."""
+"""Imitation texts of `coding-mini-v0` with examples, of programmers who may run them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PASSED = "every statement ran without an error"
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers of programmers who do not know which of the two readings of a description is meant.
+    """`n` answers of programmers who do not know which reading of a description is meant.
 
     A third each is without tools, with `run_tests`, and behind its result. With the tool half of the answers are code
     of a random reading, half are calls that run the examples on the first reading; both are right half of the time.
