@@ -38,7 +38,7 @@ def no_teaching(monkeypatch):
 def test_every_generator_of_the_project_ships_its_present_model(no_teaching, tmp_path):
     """A changed prompt, text or recipe has another key: then the models have to be made again by the command."""
     folders = [ensure(name, cache=tmp_path) for name in generators()]
-    assert len(folders) == 11
+    assert len(folders) == 12
     assert sorted(folders) == sorted(path for path in SHIPPED.iterdir() if path.is_dir())
 
 

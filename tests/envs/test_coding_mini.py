@@ -21,6 +21,7 @@ from palaver.envs.code.mini.family import (
     FILTERS,
     HELD_OUT,
     MAPS,
+    PASSES,
     TESTS,
     combinations,
     opening,
@@ -32,14 +33,19 @@ EVERY = combinations()
 
 
 def run(problem, aux, main):
+    """How many of the tests the halves of two conventions pass."""
+    return passes(f"{problem.aux(aux)}\n{problem.main(main)}", problem)
+
+
+def passes(program, problem):
     """How many of the tests a program passes; it is our own text, so it may run here."""
     space, passed = {}, 0
-    exec(f"{problem.aux(aux)}\n{problem.main(main)}", space)
+    exec(program, space)
     for line in problem.tests().splitlines()[1:]:
         try:
             exec(line.strip(), {"candidate": space["f"]})
             passed += 1
-        except (AssertionError, TypeError):
+        except (AssertionError, TypeError, IndexError):
             pass
     return passed
 
@@ -139,6 +145,37 @@ def test_scripted_policies():
     assert reference.reference((Message("user", "Hello."),), 0) == ""
     assert reference.reference((), 0) == ""
     assert seat_of(opening("main", "f(xs) keeps.")) == "main"
+
+
+@pytest.mark.parametrize("agent", ["aux", "main"])
+def test_every_example_passes_the_meant_half_and_fails_the_other(agent):
+    for problem in EVERY:
+        meant = getattr(problem, agent)("map")
+        halves = [getattr(reading, agent)("map") for reading in problem.readings]
+        assert halves.count(meant) == 1
+        for line in problem.examples(agent, 4).removeprefix("aux = int\n").split("\n"):
+            for half in halves:
+                space = {"aux": int}
+                exec(half, space)
+                assert eval(line.removeprefix("assert "), space) == (half == meant), (problem, line, half)
+
+
+@pytest.mark.parametrize(("agents", "examples"), [(2, 1), (2, 4), (1, 1)])
+def test_examples_alone_say_which_reading_is_meant(agents, examples):
+    assert mean(reference.reference, "sample[:30]", agents=agents, examples=examples) == 1.0
+    env = palaver.make("coding-mini-v0", agents=agents, examples=examples)
+    prompts = [env.reset(options={"task": task.id})[0][env.possible_agents[-1]] for task in env.tasks]
+    assert len({prompt.partition(PASSES)[0] for prompt in prompts}) == len(EVERY) / 4
+    assert all(prompt.count("assert f(") == examples for prompt in prompts)
+
+
+def test_a_program_with_a_half_of_the_other_reading_solves_nothing():
+    for problem in EVERY:
+        for reading in problem.readings:
+            program, passed = f"{reading.aux('map')}\n{problem.main('map')}", problem.map == reading.map
+            assert (passes(program, problem) == TESTS) == passed, (problem, program)
+            program, passed = f"{problem.aux('map')}\n{reading.main('map')}", problem.filter == reading.filter
+            assert (passes(program, problem) == TESTS) == passed, (problem, program)
 
 
 def test_the_sample_is_what_the_family_writes():

@@ -57,7 +57,7 @@ VARIANTS = {
     ],
     "humaneval-v0": [{"feedback": "plain", "visible_tests": None, "render_mode": "ansi"}],
     "mbpp-v0": [{"feedback": "none", "num_turns": 1}],
-    "coding-mini-v0": [{"agents": 1, "max_length": 100}],
+    "coding-mini-v0": [{"agents": 1, "max_length": 100}, {"examples": 2, "own_tests": True}],
     "strbuild-v0": [{"agents": 1, "feedback": "perfect", "persistent": True}, {"agents": 3, "difficulty": "hard"}],
     "housebuild-v0": [
         {"agents": 3, "feedback": "perfect", "persistent": True, "reward": "iou"},

@@ -20,6 +20,17 @@ At the start the roles, and what `f` does:
     Two strangers write one program and see nothing of each other. You write a helper aux, for f to call.
     f(xs) keeps the positive numbers of xs, squares each and returns their sum.
 
+With `examples=1` the description leaves two filters and two maps open, and examples of an agent's own part decide
+between them. Those of `f` are for a helper that changes nothing:
+
+    Two strangers write one program and see nothing of each other. You write f, which calls a helper aux.
+    f(xs) keeps the even numbers or keeps the odd numbers of xs, squares each or cubes each and returns their sum.
+    aux changes one number. Your part passes:
+    aux = int
+    assert f([-8, 9]) == -8
+
+With `own_tests=true` an agent can run them; see [tools](../tools.md).
+
 After the turn nothing.
 
 ## Action
@@ -53,8 +64,8 @@ After one turn.
 order. The last 60 are held out: the texts that the tiny model imitates have none of them, and recipes train on
 `sample[:324]`. A file needs `filter`, `map` and `aggregate`, names of the family's parts; `task_id` names a task.
 
-`scripted:reference` always takes the helper for a test, `scripted:strangers` draw a convention each time,
-`scripted:lazy` is silent. The tiny model imitates `strangers`.
+`scripted:reference` always takes the helper for a test, and with examples for the change of a number;
+`scripted:strangers` draw a convention each time, `scripted:lazy` is silent. The tiny model imitates `strangers`.
 
 ## Version history
 
@@ -69,10 +80,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import TaskError, did_you_mean
+from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
 from palaver.envs.code.base import PairEnv
-from palaver.envs.code.mini.family import AGGREGATES, CONVENTIONS, FILTERS, MAPS, Combination, opening
+from palaver.envs.code.mini.family import AGGREGATES, CONVENTIONS, FILTERS, MAPS, NUMBERS, Combination, opening
 from palaver.envs.code.problems import CodeProblem
 from palaver.envs.code.programs import AUX, Program
 from palaver.envs.code.reward import ProgramFacts
@@ -93,6 +105,7 @@ class CodingMiniEnv(PairEnv):
         tasks: `sample`, or a path; a slice may follow.
         agents: 2, or 1 for the single programmer `coder`.
         own_tests: give every agent the tool `run_tests`, which runs its own tests on its own code in the sandbox.
+        examples: tests in the prompt, of each function of the agent; with them the description leaves readings open.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -108,9 +121,11 @@ class CodingMiniEnv(PairEnv):
         tasks: str | Path = "sample",
         agents: int = 2,
         own_tests: bool = False,
+        examples: int = 0,
         render_mode: str | None = None,
         max_length: int = 4096,
     ) -> None:
+        self.examples = whole_number("examples", examples, 0, len(NUMBERS))
         loaded_tasks, problems = load(tasks)
         super().__init__(
             loaded_tasks,
@@ -128,8 +143,11 @@ class CodingMiniEnv(PairEnv):
         )
 
     def prompt(self, agent: str, problem: CodeProblem) -> str:
-        """The roles, and what f does."""
-        return opening(agent, problem.prompt)
+        """The roles, what f does, and examples of the agent's part."""
+        if not self.examples:
+            return opening(agent, problem.prompt)
+        combination = _combination(self.task)
+        return opening(agent, combination.open_text, combination.examples(agent, self.examples))
 
     def rewards(self, facts: ProgramFacts) -> dict[str, float]:
         """Each half, the call, the tests passed, and most of all the whole."""
@@ -167,9 +185,13 @@ def _problem(task: Task, source: str | Path) -> CodeProblem:
         if task[field] not in pieces:
             location = one_line(f"{source}, task {task.id!r}")
             raise TaskError(f"{location}: there is no {field} {task[field]!r:.40}.{did_you_mean(task[field], pieces)}")
-    combination = Combination(task["filter"], task["map"], task["aggregate"])
+    combination = _combination(task)
     tests = combination.tests()
     return CodeProblem(combination.text, ENTRY_POINT, tests, preamble=(), total=len(check_tests(tests, ENTRY_POINT)))
+
+
+def _combination(task: Task) -> Combination:
+    return Combination(task["filter"], task["map"], task["aggregate"])
 
 
 def shares(program: Program) -> dict[str, float]:

@@ -4,6 +4,9 @@ Pure. Eight filters, eight maps and six aggregates make 384 problems. Each is so
 caller in three ways: the helper may change one number (`map`), say whether a number is kept (`test`), or keep the
 numbers of a list (`list`). Both halves are easy; they fit only if both authors have the same way in mind.
 
+A description may also leave open which of two filters and which of two maps is meant. Examples of a half under `map`
+decide: the helper's by what it returns, those of `f` with a helper that changes nothing.
+
 Imitation texts answer the prompts word for word: a change of them bumps the version. Of the scripted programmers
 `reference` always takes the helper for a test, `strangers` take any.
 """
@@ -27,6 +30,7 @@ _SEATS = {
     "main": "Two strangers write one program and see nothing of each other. You write f, which calls a helper aux.",
     "coder": "Write a program of two functions: a helper aux, and f, which calls it.",
 }
+PASSES = "\naux changes one number. Your part passes:\n"
 
 
 class Piece(NamedTuple):
@@ -65,6 +69,13 @@ AGGREGATES: Mapping[str, Piece] = {
     "first": Piece("returns the first", "ys[0]", lambda ys: ys[0]),
     "last": Piece("returns the last", "ys[-1]", lambda ys: ys[-1]),
 }
+NUMBERS = (3, 5, -2, 4)  # of examples: on each of them, and on each list, two readings differ
+LISTS = ([-8, 9], [6, -7], [9, -2], [-5, 12])
+# what an open description leaves to the examples
+READINGS = (
+    ("even", "odd"), ("positive", "negative"), ("large", "small"), ("threes", "others"),
+    ("square", "cube"), ("double", "halve"), ("up", "down"), ("negate", "tenfold"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,21 @@ class Combination:
         """Description of the function in words."""
         keep, change, put = FILTERS[self.filter], MAPS[self.map], AGGREGATES[self.aggregate]
         return f"f(xs) {keep.words} of xs, {change.words} and {put.words}."
+
+    @property
+    def readings(self) -> tuple[Combination, Combination]:
+        """The problem of the filter and map that the open description names first, and second."""
+        (filter_1, filter_2), (map_1, map_2) = (
+            next(pair for pair in READINGS if name in pair) for name in (self.filter, self.map)
+        )
+        return Combination(filter_1, map_1, self.aggregate), Combination(filter_2, map_2, self.aggregate)
+
+    @property
+    def open_text(self) -> str:
+        """Description that leaves open which of two filters and which of two maps is meant."""
+        keep = " or ".join(FILTERS[reading.filter].words for reading in self.readings)
+        change = " or ".join(MAPS[reading.map].words for reading in self.readings)
+        return f"f(xs) {keep} of xs, {change} and {AGGREGATES[self.aggregate].words}."
 
     def aux(self, convention: str) -> str:
         """The helper of a convention."""
@@ -117,6 +143,18 @@ class Combination:
                 cases.append(f"    assert candidate({xs}) == {self.solve(xs)!r}")
         return "\n".join(["def check(candidate):", *cases]) + "\n"
 
+    def examples(self, agent: str, count: int) -> str:
+        """Statements with `count` assertions on each function of an agent, by the convention `map`.
+
+        The other reading of an open description fails every one of them.
+        """
+        helpers = [f"assert aux({x}) == {MAPS[self.map].run(x)}" for x in NUMBERS[:count]]
+        callers = ["aux = int"]
+        for xs in LISTS[:count]:
+            kept = list(filter(FILTERS[self.filter].run, xs))
+            callers.append(f"assert f({xs}) == {AGGREGATES[self.aggregate].run(kept)}")
+        return "\n".join({"aux": helpers, "main": callers, "coder": helpers + callers}[agent])
+
 
 def combinations() -> list[Combination]:
     """All problems in a fixed shuffled order.
@@ -131,12 +169,12 @@ def combinations() -> list[Combination]:
 _BY_TEXT = {combination.text: combination for combination in combinations()}
 
 
-def opening(agent: str, text: str) -> str:
+def opening(agent: str, text: str, examples: str = "") -> str:
     """The first observation of `aux`, `main`, or the single programmer `coder`.
 
-    `text` describes f.
+    `text` describes f, `examples` are of the agent's own part.
     """
-    return f"{_SEATS[agent]}\n{text}"
+    return f"{_SEATS[agent]}\n{text}{PASSES}{examples}" if examples else f"{_SEATS[agent]}\n{text}"
 
 
 def seat_of(prompt: str) -> str:
@@ -145,8 +183,12 @@ def seat_of(prompt: str) -> str:
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """Write the requested half by the convention `test`; "" if the prompt is none of the family."""
-    return _answer(conversation, "test", "test")
+    """Write the requested half by the convention `test`; by `map` where examples are shown.
+
+    It is "" if the prompt is none of the family.
+    """
+    convention = "map" if _by_examples(first_prompt(conversation)) else "test"
+    return _answer(conversation, convention, convention)
 
 
 def strangers(conversation: Conversation, seed: int) -> str:
@@ -155,9 +197,18 @@ def strangers(conversation: Conversation, seed: int) -> str:
     return _answer(conversation, rng.choice(CONVENTIONS), rng.choice(CONVENTIONS))
 
 
+def _by_examples(prompt: str) -> Combination | None:
+    """Problem of an open description; None if no examples decide."""
+    opened, _, examples = prompt.partition(PASSES)
+    agent, text = seat_of(opened), opened.rpartition("\n")[2]
+    count = examples.count("assert ") // (2 if agent == "coder" else 1)
+    candidates = [each for each in _BY_TEXT.values() if count and each.open_text == text]
+    return next((each for each in candidates if each.examples(agent, count) == examples), None)
+
+
 def _answer(conversation: Conversation, helper: str, caller: str) -> str:
     prompt = first_prompt(conversation)
-    combination: Combination | None = _BY_TEXT.get(prompt.rpartition("\n")[2])
+    combination = _BY_TEXT.get(prompt.rpartition("\n")[2]) or _by_examples(prompt)
     if combination is None:
         return ""
     aux, main = combination.aux(helper), combination.main(caller)
