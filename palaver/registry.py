@@ -9,7 +9,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from pettingzoo import ParallelEnv
 from pettingzoo.env_registry import registration
@@ -23,6 +23,7 @@ SPELLED = (
 )
 REWARDED = "palaver.envs.base.reward_wrapper:RewardWrapper"
 REWARDS = "palaver.agents.base.rewards:make_reward"
+IMPORTED = {"textarena/": "palaver.envs.textarena.games:spec"}  # prefix of ids of another library -> their specs
 COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
 
 
@@ -103,16 +104,25 @@ def specs() -> dict[str, Spec]:
 def spec(id: str) -> Spec:
     """Return the spec of an environment; `palaver/name-v0` and `name_v0` are accepted too.
 
+    Ids of other libraries have a prefix, as `textarena/KuhnPoker-v0`.
+
     Raises:
         ConfigError: no such id; the nearest one is suggested.
     """
     known = specs()
     name = id.removeprefix(f"{NAMESPACE}/")
+    if prefix := imported(name):
+        return cast("Spec", load_attribute(IMPORTED[prefix])(name))
     if name not in known:
         name = next((each for each in known if each.replace("-", "_") == name.replace("-", "_")), name)
     if name not in known:
         raise ConfigError(f"there is no environment {id!r}.{did_you_mean(name, known)}")
     return known[name]
+
+
+def imported(id: str) -> str:
+    """Prefix of the id of an environment of another library, such as `textarena/`; "" for others."""
+    return next((prefix for prefix in IMPORTED if id.startswith(prefix)), "")
 
 
 def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
@@ -136,6 +146,8 @@ def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
     for name in kwargs:
         if name not in allowed and not open_ended:
             raise ConfigError(f"{env_spec.id} has no keyword {name!r}.{did_you_mean(name, allowed)}")
+    if imported(env_spec.id) and not isinstance(env_spec.entry_point, str):  # PettingZoo's registry takes no such ids
+        return env_spec.entry_point(**kwargs)
     return registration.make("parallel", f"{NAMESPACE}/{env_spec.id}", **kwargs)
 
 
