@@ -27,7 +27,7 @@ from palaver.utils.workers import Closing, ProcessLocal, wait_or_kill
 
 MAKE_S = 900.0  # for the questions of a set; those of some families are searched for
 SCORE_S = 60.0  # for an answer: the process gives up a computation in Python itself, earlier
-_SOURCE = re.compile(r"rg:(?P<name>\w+):(?P<size>\d{1,5}):(?P<seed>\d{1,9})(?P<slice>\[[^\[\]]*\])?")
+_SOURCE = re.compile(r"rg:(?P<name>\w+):(?P<size>\d{1,5}):(?P<seed>\d{1,9})(?P<slice>\[[\d:\s-]*\])?")
 _TAGS = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _CHILD = "palaver.envs.maths.procedural_worker"
 

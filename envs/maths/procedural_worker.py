@@ -41,8 +41,9 @@ _FUNCTIONS = frozenset(
         "acosh",
         "atanh",
     )
-) | {"asinh", "acosh", "atanh", "sqrt", "Abs", "abs", "pi"}
+) | {"asinh", "acosh", "atanh", "sqrt", "Abs", "abs", "pi", "True", "False"}
 _MOST_POWER = 999
+_scoring = False  # within the scoring of an answer; making questions is free to parse what it likes
 
 
 class _SlowError(BaseException):
@@ -62,6 +63,7 @@ def main() -> None:
 
 def reply(request: dict[str, Any]) -> dict[str, Any]:
     """Return what `make` or `score` does, as the request says to `do`; an `error` where it fails."""
+    global _scoring
     try:
         return make(request) if request["do"] == "make" else score(request)
     except _SlowError:
@@ -70,6 +72,7 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"[:200]}
     finally:
         signal.alarm(0)
+        _scoring = False
 
 
 def make(request: dict[str, Any]) -> dict[str, Any]:
@@ -88,8 +91,10 @@ def score(request: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: it is no number.
     """
+    global _scoring
     place = request["family"], request["size"], request["seed"]
     item = _item(*place, request["index"])
+    _scoring = True
     signal.alarm(ANSWER_S)
     value = float(_dataset(*place).score_answer(request["answer"], item))
     if not math.isfinite(value):
@@ -129,7 +134,7 @@ def _disarm(family: type) -> None:
 def _arithmetic_only(parse: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(parse)
     def guarded(text: str, *args: Any, **kwargs: Any) -> Any:
-        if not is_arithmetic(text):
+        if _scoring and not is_arithmetic(text):
             raise ValueError("the answer is no arithmetic expression")
         return parse(text, *args, **kwargs)
 
