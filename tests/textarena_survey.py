@@ -65,6 +65,7 @@ def main(arguments: list[str]) -> int:
     if given.one:
         print(json.dumps(examine(given.one)))
         return 0
+    source = provenance()
     with ThreadPoolExecutor(usable_cores()) as pool:
         rows = list(pool.map(apart, given.ids or games.games()))
     passing = [row for row in rows if "passes" in row]
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> int:
         f"{len(passing)} of {len(rows)} games pass, {several} of them for several players; {len(broken)} break a rule"
     )
     if given.out:
-        about = {"textarena": version("textarena"), "python": platform.python_version(), "provenance": provenance()}
+        about = {"textarena": version("textarena"), "python": platform.python_version(), "provenance": source}
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(json.dumps({**about, "command": "make test-doors", "games": rows}, indent=1) + "\n")
     enough = bool(given.ids) or (len(passing) >= GAMES and several >= SEVERAL)

@@ -96,7 +96,7 @@ class ProceduralScorer:
         )
         right = f"right is {one_line(task['answer'], 60)}; " if task["answer"] else ""
         reason = one_line("; ".join([f"{right}{found}", *failures[:1]]), 300)
-        return Marks(scores, {"not_judged": len(failures) / len(texts)}, reason)
+        return Marks(scores, {"scoring_failed": len(failures) / len(texts)}, reason)
 
     def key(self, text: str) -> str:
         """The number, if the answer is one, else the answer without case and white space at its sides."""

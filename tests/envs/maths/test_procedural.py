@@ -144,7 +144,7 @@ def test_answers_worked_out_here_are_right(family, solve, workflow):
         shares = [least, *[1.0] * (len(texts) - 1)]
         assert list(rewards.values()) == pytest.approx([sum(shares) / len(shares)] * len(shares))
         metrics = next(iter(infos.values()))["metrics"]
-        assert metrics["not_judged"] == 0.0
+        assert metrics["scoring_failed"] == 0.0
         if workflow == "vote":
             assert metrics["correct"] == 1.0
 
@@ -198,7 +198,7 @@ def test_an_answer_that_takes_too_long_is_counted(monkeypatch):
     texts = dict.fromkeys(env.agents, "#### ((9**999)**999)**999")  # one multiplication, which no signal ends
     texts["solver1"] = "#### 1"
     *_, infos = env.step(texts)
-    assert infos["solver1"]["metrics"]["not_judged"] == pytest.approx(2 / 3)
+    assert infos["solver1"]["metrics"]["scoring_failed"] == pytest.approx(2 / 3)
     assert infos["solver1"]["reason"].endswith("no reply within 2 seconds")
     monkeypatch.undo()
     assert score_answer(env.task, env.task["answer"]) == (1.0, "")
