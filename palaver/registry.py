@@ -121,7 +121,7 @@ def spec(id: str) -> Spec:
 
 
 def imported(id: str) -> str:
-    """Prefix of the id of an environment of another library, such as `textarena/`; "" for others."""
+    """Return the prefix of an id of another library, such as `textarena/`; "" for others."""
     return next((prefix for prefix in IMPORTED if id.startswith(prefix)), "")
 
 

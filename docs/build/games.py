@@ -15,10 +15,8 @@ def parts(kept_runs: Path) -> dict[str, str]:
     rows = survey["games"]
     passing = [row for row in rows if row.get("passes")]
     several = sum(row["players"] > 1 for row in passing)
-    counts = (
-        f"With TextArena {survey['textarena']} and Python {survey['python']}, {len(passing)} of {len(rows)} games pass,\n"
-        f"{several} of them for several players."
-    )
+    versions = f"TextArena {survey['textarena']} and Python {survey['python']}"
+    counts = f"With {versions}, {len(passing)} of {len(rows)} games pass,\n{several} of them for several players."
     played = [(code(row["game"]), str(row["players"]), str(row["ids"])) for row in passing]
     others = [row for row in rows if not row.get("passes")]
     refused = [(code(row["game"]), prose(row.get("refused") or row["breaks"], 120)) for row in others]

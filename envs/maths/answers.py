@@ -87,7 +87,7 @@ def spoken(text: str) -> str:
 
 
 def marked_text(text: str) -> str | None:
-    """The marked answer, unread: what follows the last `####`, to the end, else the last box; None without a mark."""
+    """Return what follows the last `####`, to the end, else the last box; None without a mark."""
     words = spoken(text)
     _, mark, after = words.rpartition("####")
     if mark:

@@ -1,4 +1,4 @@
-"""Questions of reasoning-gym: `rg:NAME:SIZE:SEED`, made and scored in a process of their own.
+"""Questions of reasoning-gym, `rg:NAME:SIZE:SEED`, made and scored in another process.
 
 That process repeats (some families depend on the order of hashing), is killed when an answer keeps it busy, and holds
 the libraries that the families need.
@@ -42,9 +42,10 @@ def is_procedural(source: object) -> bool:
 
 
 def load_procedural(source: str) -> tuple[Task, ...]:
-    """Return the tasks of `rg:NAME:SIZE:SEED`, those of `reasoning_gym.create_dataset(NAME, size=SIZE, seed=SEED)`.
+    """Return the tasks of `rg:NAME:SIZE:SEED`.
 
-    A slice may follow. A task has the `question` and the `answer` of the item, "" where it has none.
+    They are those of `reasoning_gym.create_dataset(NAME, size=SIZE, seed=SEED)`; a slice may follow. A task
+    has the `question` and the `answer` of the item, "" where it has none.
 
     Raises:
         ConfigError: reasoning-gym is not installed.
@@ -67,7 +68,7 @@ def _rows(count: int, seed: int, name: str) -> list[dict[str, Any]]:
     family = {"family": name, "size": count, "seed": seed}
     try:
         reply = _worker().ask({"do": "make", **family}, MAKE_S)
-    except LostError as error:
+    except NoReplyError as error:
         raise TaskError(f"the questions of rg:{name}:{count}:{seed} could not be made: {error}") from error
     if "known" in reply:
         raise TaskError(f"reasoning-gym has no family {name!r}.{did_you_mean(name, reply['known'])}")
@@ -80,7 +81,7 @@ def _rows(count: int, seed: int, name: str) -> list[dict[str, Any]]:
 
 
 class ProceduralScorer:
-    """Scores of reasoning-gym, from 0 to 1: families give part of it to answers that are partly right."""
+    """Scores of reasoning-gym, from 0 to 1: some families give a part for a part."""
 
     def question(self, task: Task, _agent: str) -> str:
         """The same question for every agent."""
@@ -99,7 +100,7 @@ class ProceduralScorer:
         return Marks(scores, {"scoring_failed": len(failures) / len(texts)}, reason)
 
     def key(self, text: str) -> str:
-        """The number, if the answer is one, else the answer without case and white space at its sides."""
+        """The number, if the answer is one, else the answer without case and spacing."""
         answer = given(text)
         value = answers.gold(answer).value if answer else None
         return " ".join(answer.casefold().split()) if value is None else str(value)
@@ -132,16 +133,16 @@ def given(text: str) -> str:
 
 
 def score_answer(task: Task, answer: str) -> tuple[float, str]:
-    """Return the score of an answer as reasoning-gym gives it, and an error if it failed to, with a score of 0."""
+    """Return the score of an answer, and the error where scoring failed, with a score of 0."""
     place = {name: task[name] for name in ("family", "size", "seed", "index")}
     try:
         reply = _worker().ask({"do": "score", **place, "answer": answer}, SCORE_S)
-    except LostError as error:
+    except NoReplyError as error:
         return 0.0, str(error)
     return float(reply.get("score", 0.0)), str(reply.get("error", ""))
 
 
-class LostError(Exception):
+class NoReplyError(Exception):
     """End of the process before it replied."""
 
 
@@ -156,7 +157,7 @@ class _Worker(Closing):
         """Send a request and return the reply.
 
         Raises:
-            LostError: the process ended, or took more than `seconds` and was killed.
+            NoReplyError: the process ended, or took more than `seconds` and was killed.
         """
         with self._lock:
             process = self._process = self._process or self._start()
@@ -164,7 +165,7 @@ class _Worker(Closing):
                 return self._reply(process, json.dumps(request).encode() + b"\n", seconds)
             except (OSError, ValueError) as error:
                 self._end()
-                raise LostError(one_line(str(error))) from error
+                raise NoReplyError(one_line(str(error))) from error
 
     def _reply(self, process: subprocess.Popen[bytes], line: bytes, seconds: float) -> dict[str, Any]:
         assert process.stdin is not None

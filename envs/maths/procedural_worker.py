@@ -1,4 +1,4 @@
-"""Process that makes the questions of reasoning-gym and scores answers: a JSON object a line in, one a line out.
+"""Process that makes the questions of reasoning-gym and scores answers, in lines of JSON.
 
 Answers are texts of models. Some families evaluate them as Python; here they get evaluators that know literals and
 arithmetic only. An answer that takes too long, or too much memory, has the score 0 and an error.
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def reply(request: dict[str, Any]) -> dict[str, Any]:
-    """Return what `make` or `score` does, as the request says to `do`; an `error` where it fails."""
+    """Return the result of `make` or `score`, whichever is to `do`; an `error` if it fails."""
     global _scoring
     try:
         return make(request) if request["do"] == "make" else score(request)
@@ -117,7 +117,7 @@ def _item(family: str, size: int, seed: int, index: int) -> Any:
 
 
 def _disarm(family: type) -> None:
-    """Replace what evaluates answers: `eval` in the family's scoring, and sympy's parser everywhere."""
+    """Replace `eval` in the scoring of a family, and the parser of sympy."""
     import sympy
     from sympy.parsing import sympy_parser
 
@@ -142,7 +142,7 @@ def _arithmetic_only(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_arithmetic(text: str) -> bool:
-    """Return whether a text has numbers, variables of one letter, operators and functions only, and no huge power.
+    """Return whether a text is arithmetic without huge powers; variables have one letter.
 
     >>> is_arithmetic("x*asin(3*x) + C"), is_arithmetic("open('f')"), is_arithmetic("9**9**9")
     (True, False, False)

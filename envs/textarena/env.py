@@ -15,7 +15,7 @@ from palaver.core import TaskError
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.tasks import Task, read_tasks
-from palaver.envs.textarena.game import Game, Move
+from palaver.envs.textarena.game import Game, PlayedMove
 from palaver.envs.textarena.games import MOST_PLAYERS, PREFIX, TURNS, agents, playable
 from palaver.envs.textarena.guard import GameError, ReachError
 
@@ -90,7 +90,7 @@ class TextArenaEnv(TextEnv):
         except ReachError as error:
             return StepResult({agent: {"outcome": 0.0} for agent in self.agents}, reason=str(error), unscored=True)
         except GameError as error:
-            move, observations = Move(True, True, str(error)), {}
+            move, observations = PlayedMove(True, True, str(error)), {}
         over = move.done or bool(move.error)
         rewards = self._rewards(mover, move) if over else [0.0] * len(self.agents)
         metrics = {"game_error": float(bool(move.error))}
@@ -119,8 +119,8 @@ class TextArenaEnv(TextEnv):
             return {}
         return {agent: self.game.remaining(n)[-self.max_length :] for n, agent in enumerate(self.agents)}
 
-    def _rewards(self, mover: str, move: Move) -> list[float]:
-        """The players' rewards; if the game failed, the player whose move it was loses to the others."""
+    def _rewards(self, mover: str, move: PlayedMove) -> list[float]:
+        """The players' rewards; if the game failed, the player who moved loses to the others."""
         if not move.error:
             return self.game.rewards()
         others = len(self.agents) - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
 import math
 import re
@@ -9,10 +11,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import textarena
-from textarena.envs import registration
-from textarena.envs.utils.jury import OpenRouterJury
 
 from palaver.envs.textarena.guard import GameError, RandomState, ReachError, guarded
 
@@ -23,7 +21,7 @@ _INDENT = "\n    "  # of the further lines of a player's message, so that none c
 
 
 @dataclass(frozen=True)
-class Move:
+class PlayedMove:
     """Result of a move.
 
     Attributes:
@@ -51,14 +49,16 @@ class Game:
 
     def __init__(self, id: str) -> None:
         self.random = RandomState()
+        make = library().make
         try:
             with guarded(self.random):
-                self.env = textarena.make(id)
+                self.env = make(id)
         except GameError as error:
             if "OPENROUTER_API_KEY" in str(error):
                 raise ReachError(_MODELS) from error
             raise
-        if any(isinstance(part, OpenRouterJury | textarena.Agent) for part in vars(_innermost(self.env)).values()):
+        models = (library().envs.utils.jury.OpenRouterJury, library().Agent)
+        if any(isinstance(part, models) for part in vars(_innermost(self.env)).values()):
             raise ReachError(_MODELS)
         if not id.endswith("-train"):
             self.env = _without_views(self.env)
@@ -100,7 +100,7 @@ class Game:
         """Return the messages that the player has not been shown."""
         return self._written(self.state.observations.get(player, ()), player)
 
-    def play(self, text: str) -> Move:
+    def play(self, text: str) -> PlayedMove:
         """Make the move of the player to move.
 
         Raises:
@@ -123,10 +123,10 @@ class Game:
         except ReachError:
             raise
         except GameError as error:
-            return Move(True, True, "" if self._nobody() else str(error))
+            return PlayedMove(True, True, "" if self._nobody() else str(error))
         finally:
             del state.set_invalid_move
-        return Move(bool(done), bool(rejected))
+        return PlayedMove(bool(done), bool(rejected))
 
     def _nobody(self) -> bool:
         """Return whether every player is eliminated; none of them wins then."""
@@ -149,37 +149,43 @@ class Game:
         """
         functions = inspect.getmembers(type(_innermost(self.env)), inspect.isfunction)
         own = any("rewards" in function.__code__.co_names for _, function in functions)
-        return type(self.state) is textarena.TwoPlayerState and not own
+        return type(self.state) is library().TwoPlayerState and not own
 
     def _written(self, messages: Any, reader: int) -> str:
         """The messages for a player, without its own."""
         names = self.state.role_mapping
         return "\n".join(
             f"[GAME] {text}"
-            if sender == textarena.GAME_ID
+            if sender == library().GAME_ID
             else f"[{names.get(sender, f'Player {sender}')}] {_INDENT.join(str(text).splitlines())}"
             for sender, text, _ in messages
             if sender != reader
         )
 
 
+@functools.cache
+def library() -> Any:
+    """Return TextArena, which is imported at its first use."""
+    return importlib.import_module("textarena")
+
+
 def registered() -> dict[str, tuple[str, ...]]:
     """Return the first id of each game -> all of its ids, in the order of TextArena's registry."""
     by_game: dict[Any, list[str]] = {}
-    for id, spec in registration.ENV_REGISTRY.items():
+    for id, spec in library().envs.registration.ENV_REGISTRY.items():
         by_game.setdefault(spec.entry_point, []).append(id)
     return {ids[0]: tuple(ids) for ids in by_game.values()}
 
 
 def _innermost(env: Any) -> Any:
-    return _innermost(env.env) if isinstance(env, textarena.Wrapper) else env
+    return _innermost(env.env) if isinstance(env, library().Wrapper) else env
 
 
 def _without_views(env: Any) -> Any:
-    """The same without wrappers of its observations, which repeat the whole game in each of them."""
-    if isinstance(env, textarena.ObservationWrapper):
+    """The same without wrappers of its observations, which repeat the whole game each time."""
+    if isinstance(env, library().ObservationWrapper):
         return _without_views(env.env)
-    if isinstance(env, textarena.Wrapper):
+    if isinstance(env, library().Wrapper):
         env.env = _without_views(env.env)
     return env
 

@@ -1,4 +1,4 @@
-"""Games of TextArena that can be played here: each is tried when it is first asked for in a process."""
+"""Games of TextArena that can be played here: each is tried at its first use in a process."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def agents(players: int) -> tuple[str, ...]:
 
 
 def brackets(conversation: Conversation, seed: int) -> str:
-    """A move by chance among the texts in brackets that an agent has read: rules give examples of moves in them."""
+    """A text in brackets that the agent has read, by chance: rules give examples of moves so."""
     return _in_brackets("\n".join(observed(conversation)), seed)
 
 

@@ -1,4 +1,4 @@
-"""Calls into games: one at a time, bounded, with random numbers of their own, without network or written files."""
+"""Calls into games: one at a time, bounded, with own random numbers, without the network."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class ReachError(GameError):
 
 
 class _RefusalError(BaseException):
-    """What a game that reaches out is given; no `except Exception` of the game catches it."""
+    """Error in a game that reaches out; no `except Exception` of the game catches it."""
 
 
 class _OverError(BaseException):
-    """What a game that computes for too long is given."""
+    """Error in a game that computes for too long."""
 
 
 @dataclass
