@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -33,6 +34,7 @@ _REACHES = {
     "os.posix_spawn": "another program",
     "os.fork": "another program",
 }
+_PACKAGES = re.compile(r"/\S*site-packages/")  # the place on this machine, in messages
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -106,7 +108,7 @@ def guarded(state: RandomState) -> Iterator[None]:
 def _described(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return one_line(f"it is not written for Python {sys.version_info[0]}.{sys.version_info[1]}: {error}", 200)
-    return one_line(f"{type(error).__name__}: {error}", 200)
+    return one_line(f"{type(error).__name__}: {_PACKAGES.sub('', str(error))}", 200)
 
 
 @contextmanager

@@ -238,6 +238,7 @@ def test_episodes_have_a_limit():
         ("KuhnPokr-v0", {}, "TextArena has no game 'KuhnPokr-v0'. Did you mean 'KuhnPoker-v0'?"),
         ("Debate-v0", {}, "textarena/Debate-v0 cannot be played here: it asks for models over the network"),
         ("Hangman-v0", {}, "textarena/Hangman-v0 cannot be played here: it asks for the network"),
+        ("UsedCarNegotiation-v0", {}, "No such file or directory: 'textarena/envs/UsedCarNegotiation/"),
         ("KuhnPoker-v0", {"players": 3}, "cannot be played here with players=3: AssertionError: The number of players"),
         ("SpiteAndMalice-v0", {"players": 5}, "with players=5: its number of players is 2"),
         ("KuhnPoker-v0", {"players": 0}, "players must be a whole number from 1 to 16, got 0"),
