@@ -25,6 +25,7 @@ SPELLED = (
 )
 REWARDED = "palaver.envs.base.reward_wrapper:RewardWrapper"
 REWARDS = "palaver.agents.base.rewards:make_reward"
+IMPORTED = {"textarena/": "palaver.envs.textarena.games:spec"}  # prefix of ids of another library -> their specs
 COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
 SAMPLE = "sample"  # tasks that ship with an environment
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -134,12 +135,16 @@ def spec(id: str | type[ParallelEnv[str, str, str]]) -> Spec:
             `module:attribute` of a `Spec` or of a callable that builds an environment; or the class of one, which is
             registered by the name in its metadata.
 
+    Ids of other libraries have a prefix, as `textarena/KuhnPoker-v0`.
+
     Raises:
         ConfigError: no such id; the nearest one is suggested.
     """
     if isinstance(id, type):
         return _of_class(id)
     name = id.removeprefix(f"{NAMESPACE}/")
+    if prefix := imported(name):
+        return _NAMED.get(name) or _adopt(name, load_attribute(IMPORTED[prefix])(name))
     ids = [*_SPECS, *plugins.installed("envs")]
     if name not in ids:
         name = next((each for each in ids if each.replace("-", "_") == name.replace("-", "_")), name)
@@ -151,13 +156,18 @@ def spec(id: str | type[ParallelEnv[str, str, str]]) -> Spec:
     return _adopt(name, found)
 
 
+def imported(id: str) -> str:
+    """Return the prefix of an id of another library, such as `textarena/`; "" for others."""
+    return next((prefix for prefix in IMPORTED if id.startswith(prefix)), "")
+
+
 def _adopt(id: str, found: Any) -> Spec:
     """Spec of what a package or a path provides, under the name that it was asked for by."""
     if id in _SPECS:
         return _SPECS[id]
     if id not in _NAMED:
         new = replace(found, id=id) if isinstance(found, Spec) else _describe(id, found)
-        if not plugins.is_code(id):
+        if not (plugins.is_code(id) or imported(id)):
             return register(new)
         _declare(new)
         _NAMED[id] = new

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.build import algorithm_pages, comparison, demo, env_pages, lab, layout, maths, workflow_pages
+from docs.build import algorithm_pages, comparison, demo, env_pages, games, lab, layout, maths, workflow_pages
 from docs.build.parts import filled, renew
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.page import markdown
@@ -22,6 +22,7 @@ PARTS: Mapping[str, Callable[[Path], dict[str, str]]] = {
     "comparison.md": comparison.parts,
     "demo.md": demo.parts,
     "layout.md": layout.parts,
+    "textarena.md": games.parts,
 }
 
 

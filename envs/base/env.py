@@ -124,7 +124,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     them are its state, which `fork` copies. Optional attributes of a subclass or an instance:
 
     * `max_return`: upper bound of the episode return, as a mean over agents.
-    * `first_to_act`: agents that act first, if not all do.
+    * `first_to_act`: agents that act first, if not all do; `initial_observations` may set it.
     * `legal_actions`: agent -> its legal next actions, set before a hook returns; reported in `infos`.
     * `competitive`: whether agents compete with these keywords; None leaves it to the spec. The metric `outcome` of the
       last turn is 1 if the first agent has won, -1 if the second has, 0 for a tie.
@@ -236,10 +236,10 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.task = self.tasks[int(self.rng.integers(len(self.tasks)))] if chosen is None else self._find(chosen)
         self.agents = list(self.possible_agents)
         self.turn = 0
-        first = self.agents if self.first_to_act is None else self.first_to_act
-        self._acting = frozenset(self.agents).intersection(first)
         self._log = []
         observations = self.initial_observations(self.task)
+        first = self.agents if self.first_to_act is None else self.first_to_act
+        self._acting = frozenset(self.agents).intersection(first)
         self._exist(observations, "initial_observations")
         return self._log_observations(observations, self.agents), {agent: self._info(agent) for agent in self.agents}
 

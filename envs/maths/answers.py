@@ -18,6 +18,7 @@ from fractions import Fraction
 
 from palaver.envs.maths.numbers import Number, numbers, plain
 
+HINT = "End with #### and the answer."
 LONGEST = 20_000  # characters of a text that are read
 _MOST_WORDS = 200  # characters of an answer in words
 _THOUGHT = re.compile(r"<think>.*?</think>|^.*?</think>|<think>.*", re.DOTALL)
@@ -50,23 +51,49 @@ class ParsedAnswer:
         return self.words if self.value is None else str(self.value)
 
 
+def opening(question: str) -> str:
+    """The question, and how its answer is to be marked."""
+    return f"{question.strip()}\n{HINT}"
+
+
+def question_of(prompt: str) -> str:
+    """The question of the prompt that `opening` wrote; "" where it wrote none."""
+    before, hint, _ = prompt.partition(f"\n{HINT}")
+    return before if hint else ""
+
+
 @functools.lru_cache(maxsize=512)
 def read(text: str) -> ParsedAnswer:
     """The answer in a model's text; see the module's rule."""
-    cut = text[:LONGEST]
-    spoken = _THOUGHT.sub("", cut) if "think>" in cut else cut
-    marked = _marked(spoken)
+    words = spoken(text)
+    marked = _marked(words)
     if marked is not None:
         numeral = _first(marked.rpartition("=")[2]) or _first(marked)
         return ParsedAnswer(numeral.value if numeral else None, _words(marked), True, marked.strip()[:_MOST_WORDS])
-    spoken = plain(spoken)
-    phrases = list(_PHRASE.finditer(spoken))
+    words = plain(words)
+    phrases = list(_PHRASE.finditer(words))
     if phrases:
-        line = spoken[phrases[-1].end() :].partition("\n")[0]
+        line = words[phrases[-1].end() :].partition("\n")[0]
         if last_number := next(numbers(line), None):
             return ParsedAnswer(last_number.value)
-    last = [*numbers(spoken)][-1:]
+    last = [*numbers(words)][-1:]
     return ParsedAnswer(last[0].value if last else None)
+
+
+def spoken(text: str) -> str:
+    """The text without thoughts; of a long one the beginning."""
+    cut = text[:LONGEST]
+    return _THOUGHT.sub("", cut) if "think>" in cut else cut
+
+
+def marked_text(text: str) -> str | None:
+    """Return what follows the last `####`, to the end, else the last box; None without a mark."""
+    words = spoken(text)
+    _, mark, after = words.rpartition("####")
+    if mark:
+        return after.strip()
+    boxes = [match.end() for match in _BOXED.finditer(words)][-1:]
+    return _braced(words, boxes[0]).strip() if boxes else None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -14,6 +14,7 @@ from palaver.envs.base.tools import ToolFunction
 from palaver.envs.maths import answers
 from palaver.envs.maths.calculator import calculator
 from palaver.envs.maths.problems import DIFFICULTIES, Difficulty, rows
+from palaver.envs.maths.procedural import ProceduralScorer, is_procedural, load_procedural
 from palaver.envs.workflows.builtin import workflow as find
 from palaver.envs.workflows.env import WorkflowEnv
 from palaver.envs.workflows.graph import Workflow
@@ -21,7 +22,6 @@ from palaver.envs.workflows.reward_scheme import RewardScheme, parse_reward_sche
 from palaver.envs.workflows.scoring import Marks
 from palaver.text import one_line
 
-HINT = "End with #### and the answer."
 SAMPLE = Path(__file__).with_name("sample.jsonl")  # of `gsm8k-v0`: word problems written for this project
 
 
@@ -64,7 +64,7 @@ class MathsEnv(WorkflowEnv):
         numbers = {name: value for name, value in {"agents": agents, "rounds": rounds}.items() if value is not None}
         super().__init__(
             find(workflow, {**numbers, **(options or {})}),
-            MathsScorer(),
+            ProceduralScorer() if is_procedural(source) else MathsScorer(),
             tasks,
             parse_reward_scheme(reward_scheme),
             shown=shown,
@@ -83,7 +83,7 @@ class MathsScorer:
 
     def question(self, task: Task, _agent: str) -> str:
         """The same question for every agent."""
-        return opening(task["question"])
+        return answers.opening(task["question"])
 
     def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
         """Each answer by itself."""
@@ -107,21 +107,11 @@ class MathsScorer:
         return answer.marked and bool(answer.key)
 
 
-def opening(question: str) -> str:
-    """The question, and how its answer is to be marked."""
-    return f"{question.strip()}\n{HINT}"
-
-
-def question_of(prompt: str) -> str:
-    """The question of the prompt that `opening` wrote; "" where it wrote none."""
-    before, hint, _ = prompt.partition(f"\n{HINT}")
-    return before if hint else ""
-
-
 def load(source: str | Path, sample: Path | Generate) -> tuple[Task, ...]:
     """Tasks with `question` and `answer`.
 
-    `answer` ends with `#### ` and the right answer, or is it; `id` names a task.
+    `answer` ends with `#### ` and the right answer, or is it; `id` names a task. `rg:NAME:SIZE:SEED` are questions of
+    reasoning-gym.
 
     Raises:
         TaskError: no answer holds one; see `palaver.envs.base.tasks.load_tasks` for the others.
@@ -134,6 +124,8 @@ def load(source: str | Path, sample: Path | Generate) -> tuple[Task, ...]:
                 f"{location}: the field 'answer' holds no answer after ####: {one_line(task['answer'], 80)!r}"
             )
 
+    if is_procedural(source):
+        return load_procedural(str(source))
     return read_tasks(source, check, sample=sample, fields={"question": str, "answer": str})[0]
 
 

@@ -14,7 +14,8 @@ import re
 from palaver.core import Conversation, stable_seed
 from palaver.envs.base.scripted import observed
 from palaver.envs.maths import answers
-from palaver.envs.maths.env import HINT, SAMPLE, question_of
+from palaver.envs.maths.answers import HINT, question_of
+from palaver.envs.maths.env import SAMPLE
 from palaver.envs.maths.problems import apply, solve, way
 from palaver.envs.workflows.builtin import CHOICE, VERDICT
 from palaver.envs.workflows.prompts import MARK, NOTHING

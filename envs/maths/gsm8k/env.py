@@ -47,7 +47,7 @@ scores 1 if it is right about the current answer, a choice the score of the chos
 `reward_scheme` sets how scores become rewards, see [rewards](../workflows.md#rewards). By default every turn gives each
 agent the mean score of the answers of the turn (component `score`).
 
-Metrics that are no reward: `correct`, 1 if the team's current answer is right; `stopped`, 1 if the episode ended
+Metrics that are no reward: `correct`, the score of the team's current answer; `stopped`, 1 if the episode ended
 before its last stage; where the turn answers `mean_score`, `best_score`, `answered`, `agreement` (the share of the
 majority), `tied`; where it judges `approved`, `verdict_right`; and `illegal`.
 
@@ -64,6 +64,17 @@ or by approval.
 et al., "Training Verifiers to Solve Math Word Problems", arXiv:2110.14168). Any file with `question` and `answer` will
 do, where the answer ends with `#### ` and the right one, or is nothing but the right one, a number or words; `id` names
 a task.
+
+`tasks="rg:NAME:SIZE:SEED"` are questions of [reasoning-gym](https://github.com/open-thought/reasoning-gym), of more
+than 100 families that are made from a seed: `rg:chain_sum:100:7` (`pip install 'palaver[reasoning-gym]'`). Most
+families make question n of a seed the first of seed + n, so seeds of training and evaluation should be SIZE apart.
+Answers are scored by reasoning-gym, from 0 to 1: many families give a part for an answer that is partly right, or is
+not in the form asked for. The answer is what follows the last `####`, to the end of the text, since it may have
+several lines; else the last `\\boxed{...}`; else the last `<answer>...</answer>`; else the whole text without
+thoughts. A verdict takes an answer for right above 0.5; votes count equal answers, without case and spacing, numbers
+as numbers. Questions are made and answers scored in another process, in which an answer is evaluated as arithmetic or
+as a literal at most. An answer that makes the scoring fail, or take a minute, scores 0; `scoring_failed` is the share
+of these.
 
 `scripted:reference` knows the sample and is right, also as verifier and judge; `scripted:muddler` solves the problems
 of [maths-mini-v0](maths-mini-v0.md) and errs; `scripted:lazy` is silent. The tiny model cannot read these problems: it
@@ -90,7 +101,7 @@ class Gsm8kEnv(MathsEnv):
     """Word problems; see the module's docstring.
 
     Args:
-        tasks: `sample`, a path, or `hf:NAME@CONFIG:SPLIT`; a slice may follow.
+        tasks: `sample`, a path, `hf:NAME@CONFIG:SPLIT`, or `rg:NAME:SIZE:SEED`; a slice may follow.
 
     Raises:
         ConfigError: a value that does not fit.

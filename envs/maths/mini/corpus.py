@@ -16,8 +16,8 @@ from typing import Any
 from palaver.core import Conversation, Message, ToolCall, stable_seed
 from palaver.envs.base.tasks import Task
 from palaver.envs.base.tools import call_tools, schema_of
+from palaver.envs.maths.answers import opening
 from palaver.envs.maths.calculator import calculator
-from palaver.envs.maths.env import opening
 from palaver.envs.maths.mini.env import MathsMiniEnv
 from palaver.envs.maths.problems import LEVELS, MathProblem, draw
 from palaver.envs.maths.reference import ERRS, muddler

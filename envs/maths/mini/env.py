@@ -30,7 +30,7 @@ As in [gsm8k-v0](gsm8k-v0.md#termination).
 `medium` two, with numbers from 0 to 12; `hard` three, one of which multiplies, with numbers from 0 to 40; of `mixed`
 tasks three in four are `medium`, the others `hard`. Tasks are drawn from one in five of all problems, by a digest of
 their words; the texts that the tiny model imitates have none of these. A
-file needs `question` and `answer` as in [gsm8k-v0](gsm8k-v0.md#data).
+file needs `question` and `answer` as in [gsm8k-v0](gsm8k-v0.md#data), and `rg:NAME:SIZE:SEED` works as there.
 
 `scripted:reference` is right as every agent. `scripted:muddler` gets one step in five wrong, takes over another's
 answer every other time that it sees any, and approves and chooses by chance; the tiny model imitates it.
@@ -58,7 +58,7 @@ class MathsMiniEnv(MathsEnv):
     """Small problems; see the module's docstring.
 
     Args:
-        tasks: `sample`, `generated:SEED:COUNT`, or a path; a slice may follow.
+        tasks: `sample`, `generated:SEED:COUNT`, a path, or `rg:NAME:SIZE:SEED`; a slice may follow.
         difficulty: `easy`, `medium`, `hard` or `mixed`, of problems that are made here; None is `medium`.
 
     Raises:

