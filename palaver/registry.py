@@ -96,7 +96,6 @@ def register(spec: Spec) -> Spec:
 
 def specs() -> dict[str, Spec]:
     """Every registered environment, by id."""
-    importlib.import_module(CATALOGUE)
     return dict(sorted(_SPECS.items()))
 
 
@@ -147,3 +146,6 @@ def _rewarded(env_spec: Spec, reward_spec: Any, kwargs: Mapping[str, Any]) -> Pa
     return load_attribute(REWARDED)(
         env, reward, reward_spec.placement, env_spec.turns, env_spec.turns * env_spec.max_reward
     )
+
+
+importlib.import_module(CATALOGUE)  # PettingZoo loads no plug-ins: it knows an id once `palaver` is imported

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import palaver
 from tests.architecture.running import run
 from tests.architecture.source import ROOT, WINGS, files, imports, module, unit
 
@@ -81,6 +82,26 @@ for id in palaver.specs():
     print(id)
 """
     assert {"arxiv-v0", "tldr-v0", "echo-v0"} <= set(run("-c", code).split())
+
+
+def test_pettingzoo_knows_every_id_in_a_new_process():
+    """PettingZoo loads no plug-ins: `import palaver` alone must register all ids, and may load no torch."""
+    code = """
+import sys
+import palaver, pettingzoo
+from pettingzoo.env_registry import registration
+assert not {name for name in sys.modules if name.startswith("palaver.envs.") and name != "palaver.envs.catalogue"}
+ids = [id for id in registration.parallel_registry if id.startswith("palaver/")]
+made = {id: type(pettingzoo.make("parallel", id)) for id in ids}
+assert made == {f"palaver/{id}": type(palaver.make(id)) for id in palaver.specs()}
+print(len(made), "torch" in sys.modules)
+"""
+    assert run("-c", code) == f"{len(palaver.specs())} False\n"
+
+
+def test_pettingzoo_makes_one_id_in_a_new_process():
+    code = "import palaver, pettingzoo; print(pettingzoo.make('parallel', 'palaver/arxiv-v0').possible_agents)"
+    assert run("-c", code) == "['background', 'method']\n"
 
 
 def test_every_environment_module_loads_without_torch():
