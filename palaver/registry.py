@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium
 from pettingzoo import ParallelEnv
 from pettingzoo.env_registry import registration
 
@@ -23,6 +25,9 @@ SPELLED = (
 )
 REWARDED = "palaver.envs.base.reward_wrapper:RewardWrapper"
 REWARDS = "palaver.agents.base.rewards:make_reward"
+AEC = "palaver.benchmarks.doors.aec:make_aec"
+SINGLE_AGENT = "palaver.benchmarks.doors.single_agent:SingleAgentEnv"
+_WORD = re.compile(r"[\w.-]+")
 COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
 
 
@@ -82,7 +87,10 @@ def resolve(path: str) -> Any:
 
 
 def register(spec: Spec) -> Spec:
-    """Add an environment to this registry and to PettingZoo's.
+    """Add an environment to this registry, and to those of PettingZoo and Gymnasium.
+
+    PettingZoo knows it as `palaver/name-v0` in the parallel and the AEC API; Gymnasium knows each default agent as
+    `palaver/name-AGENT-v0`.
 
     Raises:
         ConfigError: the id is taken.
@@ -90,8 +98,25 @@ def register(spec: Spec) -> Spec:
     if spec.id in _SPECS:
         raise ConfigError(f"the environment id {spec.id!r} is already registered; choose another name or version")
     registration.register("parallel", f"{NAMESPACE}/{spec.id}", entry_point=spec.entry_point, kwargs=dict(spec.kwargs))
+    registration.register("aec", f"{NAMESPACE}/{spec.id}", entry_point=AEC, kwargs={"id": spec.id})
+    for agent, id in agent_ids(spec).items():
+        gymnasium.register(id, entry_point=SINGLE_AGENT, kwargs={"id": spec.id, "agent": agent})
     _SPECS[spec.id] = spec
     return spec
+
+
+def agent_ids(spec: Spec) -> dict[str, str]:
+    """Default agent -> its id in Gymnasium, if the environment has a version.
+
+    Agents whose names an id cannot hold are left out.
+
+    >>> agent_ids(Spec("arxiv-v0", "", agents=("background", "method")))
+    {'background': 'palaver/arxiv-background-v0', 'method': 'palaver/arxiv-method-v0'}
+    """
+    name, _, version = spec.id.rpartition("-v")
+    if not name or not version.isdecimal():
+        return {}
+    return {agent: f"{NAMESPACE}/{name}-{agent}-v{version}" for agent in spec.agents if _WORD.fullmatch(agent)}
 
 
 def specs() -> dict[str, Spec]:
