@@ -18,7 +18,7 @@ TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(BIN)/python -m pytest
 PARALLEL := -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo leaderboard test test-all test-cpus lint install sandbox showdown clean
+.PHONY: help demo leaderboard test test-all test-doors test-cpus lint install sandbox showdown clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,10 +27,13 @@ demo: $(VENV)/.installed-demo  ## train tiny agents to write and to program toge
 	@$(BIN)/palaver demo --out "runs/demo-$$(date +%Y%m%d-%H%M%S)" $(ARGS)
 
 test: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the quick tests, at most 8 minutes on 2 idle cores
-	@$(TEST) $(PARALLEL) -m "not slow" $(ARGS)
+	@$(TEST) $(PARALLEL) -m "not slow and not door" $(ARGS)
 
 test-all: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, the slow ones too
-	@$(TEST) $(PARALLEL) $(ARGS)
+	@$(TEST) $(PARALLEL) -m "not door" $(ARGS)
+
+test-doors: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests of views for other libraries, with those that take minutes
+	@$(TEST) $(PARALLEL) tests/benchmarks/doors $(ARGS)
 
 test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each instruction set, 1 and 2 threads, and a busy machine
 	@$(OFFLINE) $(BIN)/python -m tests.cpus $(ARGS)

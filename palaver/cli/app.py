@@ -28,7 +28,7 @@ A mistake in a name, a key or a file ends with one line and exit code 2 before a
 """
 
 
-GROUPS = ("results", "experiment", "judge", "pokemon", "bench")
+GROUPS = ("results", "export", "experiment", "judge", "pokemon", "bench")
 COMMANDS = (
     *("demo", "envs", "play", "train", "evaluate", "arena", "leaderboard", "compare", "report", "view", "serve"),
     *("doctor", *GROUPS),

@@ -45,10 +45,10 @@ class Babbler:
         return self.reference.act([request])[0][0].text
 
 
-def native_returns(id, seed, turns, **keywords):
+def native_returns(id, seed, turns, task=None):
     """Agent -> return, from the environment itself with the same seed and actions."""
-    env = palaver.make(id, **keywords)
-    env.reset(seed=seed)
+    env = palaver.make(id)
+    env.reset(seed=seed, options={"task": task})
     returns = dict.fromkeys(env.possible_agents, 0.0)
     for turn in turns:
         actions = {agent: completion.text for agent, completion in turn.completions.items()}
