@@ -1,1 +1,1 @@
-"""TRL: an agent trained by `GRPOTrainer`, by whole episodes or by a tool, and exported scripts."""
+"""TRL: an agent trained by `GRPOTrainer`, in whole episodes or by a tool; exported scripts."""

@@ -18,7 +18,9 @@ SCRIPTS = ("train.py", "train_with_tools.py")
 def export_trl(
     id: str, agent: str, folder: Path, partners: str = DEFAULT_PARTNERS, keywords: Mapping[str, Any] | None = None
 ) -> list[Path]:
-    """Write the scripts; the environment and the partners are made once, so that a mistake shows.
+    """Write the scripts.
+
+    The environment and the partners are made once, so that a mistake shows.
 
     Args:
         id: environment.

@@ -1,4 +1,4 @@
-"""`rollout_func` of TRL's `GRPOTrainer`: whole episodes in which one agent is trained among partners.
+"""`rollout_func` of TRL's `GRPOTrainer`: whole episodes of one agent among partners.
 
     rollout = EpisodeRollout("arxiv-v0", "background", "scripted:reference")
     GRPOTrainer(model, episode_reward, args=..., train_dataset=rollout.dataset(), rollout_func=rollout)

@@ -73,7 +73,10 @@ class ToolEnvironment:
         return f"{observation}\n\nThe episode is over.".strip() if self._over else observation
 
     def get_reward(self) -> float | None:
-        """Return of the episode, whose remaining turns the agent is silent in; None if it was not scored."""
+        """Return of the episode; None if it could not be scored.
+
+        The agent is silent in the turns that are left.
+        """
         while not self._over:
             self._act("")
         return self._return
