@@ -22,6 +22,10 @@ def test_stored_figures():
     assert [run["seed"] for run in stored["runs"]] == [0, 1, 2]
     assert student(gains) == pytest.approx((stored["low"], stored["high"]), abs=1e-6)
     assert stored["low"] > 0
+    page = (ROOT / "docs" / "doors.md").read_text(encoding="utf-8")
+    assert f"gain is {stored['gain']:.2f} of a maximum of 3, with the 95 % interval {stored['low']:.2f}" in page
+    for run in stored["runs"]:
+        assert f"| {run['seed']} | {run['before']:.3f} | {run['after']:.3f} |" in page
     assert all(run["keywords"] == KEYWORDS for run in stored["runs"])
     assert (stored["runs"][0]["env"], stored["runs"][0]["agent"]) == ("arxiv-v0", "background")
 
