@@ -27,15 +27,16 @@ demo: $(VENV)/.installed-demo  ## train tiny agents to write and to program toge
 	@$(BIN)/palaver demo --out "runs/demo-$$(date +%Y%m%d-%H%M%S)" $(ARGS)
 
 test: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the quick tests, at most 8 minutes on 2 idle cores
-	@$(TEST) $(PARALLEL) -m "not slow" $(ARGS)
+	@$(TEST) $(PARALLEL) -m "not slow and not door" $(ARGS)
 
 test-all: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, the slow ones too
-	@$(TEST) $(PARALLEL) $(ARGS)
+	@$(TEST) $(PARALLEL) -m "not door" $(ARGS)
 
 test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each instruction set, 1 and 2 threads, and a busy machine
 	@$(OFFLINE) $(BIN)/python -m tests.cpus $(ARGS)
 
-test-doors: $(VENV)/.installed-dev $(VENV)/.installed-reasoning-gym  ## run the tests of what comes from other libraries, half an hour
+test-doors: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.installed-reasoning-gym  ## run the tests of doors to other libraries, half an hour
+	@$(TEST) $(PARALLEL) tests/benchmarks/doors $(ARGS)
 	@$(TEST) tests/envs/test_textarena.py tests/envs/maths/test_procedural.py $(ARGS)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.textarena_survey --out runs/doors/textarena.json
 

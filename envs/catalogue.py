@@ -1,4 +1,4 @@
-"""Every environment that ships with Palaver, by the name of its class."""
+"""Every environment that ships with Palaver, by name. `import palaver` imports this module."""
 
 from __future__ import annotations
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+import gymnasium
 from pettingzoo import ParallelEnv
 from pettingzoo.env_registry import registration
 from pettingzoo.env_registry.exceptions import PettingZooRegistryError
@@ -26,6 +28,9 @@ SPELLED = (
 REWARDED = "palaver.envs.base.reward_wrapper:RewardWrapper"
 REWARDS = "palaver.agents.base.rewards:make_reward"
 IMPORTED = {"textarena/": "palaver.envs.textarena.games:spec"}  # prefix of ids of another library -> their specs
+AEC = "palaver.benchmarks.doors.aec:make_aec"
+SINGLE_AGENT = "palaver.benchmarks.doors.single_agent:SingleAgentEnv"
+_WORD = re.compile(r"[\w.-]+")
 COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
 SAMPLE = "sample"  # tasks that ship with an environment
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -102,22 +107,41 @@ def resolve(path: str) -> Any:
 
 
 def register(spec: Spec) -> Spec:
-    """Add an environment to this registry and to PettingZoo's.
+    """Add an environment to this registry, and to those of PettingZoo and Gymnasium.
+
+    PettingZoo knows it as `palaver/name-v0` in the parallel and the AEC API; Gymnasium knows each default agent as
+    `palaver/name-AGENT-v0`.
 
     Raises:
         ConfigError: the id is taken.
     """
     if spec.id in _SPECS:
         raise ConfigError(f"the environment id {spec.id!r} is already registered; choose another name or version")
+    name, kwargs = f"{NAMESPACE}/{spec.id}", dict(spec.kwargs)
     try:
-        registration.register(
-            "parallel", f"{NAMESPACE}/{spec.id}", entry_point=spec.entry_point, kwargs=dict(spec.kwargs)
-        )
+        registration.register("parallel", name, entry_point=spec.entry_point, kwargs=kwargs)
     except PettingZooRegistryError as error:
         raise ConfigError(f"write the id of an environment as name-v0, not {spec.id!r}") from error
+    registration.register("aec", name, entry_point=AEC, kwargs={"id": spec.id})
+    for agent, id in agent_ids(spec).items():
+        gymnasium.register(id, entry_point=SINGLE_AGENT, kwargs={"id": spec.id, "agent": agent})
     _declare(spec)
     _SPECS[spec.id] = spec
     return spec
+
+
+def agent_ids(spec: Spec) -> dict[str, str]:
+    """Default agent -> its id in Gymnasium, if the environment has a version.
+
+    Agents whose names an id cannot hold are left out.
+
+    >>> agent_ids(Spec("arxiv-v0", "", agents=("background", "method")))
+    {'background': 'palaver/arxiv-background-v0', 'method': 'palaver/arxiv-method-v0'}
+    """
+    name, _, version = spec.id.rpartition("-v")
+    if not name or not version.isdecimal():
+        return {}
+    return {agent: f"{NAMESPACE}/{name}-{agent}-v{version}" for agent in spec.agents if _WORD.fullmatch(agent)}
 
 
 def specs() -> dict[str, Spec]:
@@ -182,7 +206,10 @@ def _of_class(env: type[ParallelEnv[str, str, str]]) -> Spec:
         former = known.creator()
         if (former.__module__, former.__qualname__) != (env.__module__, env.__qualname__):
             raise ConfigError(f"the environment id {id!r} is already registered; give the class another metadata name")
-        del _SPECS[id], registration.parallel_registry[f"{NAMESPACE}/{id}"]
+        name = f"{NAMESPACE}/{id}"
+        del _SPECS[id], registration.parallel_registry[name], registration.aec_registry[name]
+        for name in agent_ids(known).values():
+            del gymnasium.registry[name]
     return _adopt(id, env)
 
 

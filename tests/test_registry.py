@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import gymnasium
 import pettingzoo
 import pytest
 from pettingzoo.env_registry import registration
@@ -11,7 +12,7 @@ from pettingzoo.env_registry import registration
 import palaver
 from palaver import registry
 from palaver.core import ConfigError, TaskError
-from palaver.registry import NAMESPACE, Spec, resolve
+from palaver.registry import NAMESPACE, Spec, agent_ids, resolve
 
 SHIPPED = ("arxiv-v0", "echo-v0", "matrix-v1", "tldr-v0")
 
@@ -34,8 +35,11 @@ def name(request):
     """A free id; what is registered under it is forgotten after the test."""
     id = getattr(request, "param", "toy-v0")
     yield id
-    registry._SPECS.pop(id, None)
-    registration.parallel_registry.pop(f"{NAMESPACE}/{id}", None)
+    spec = registry._SPECS.pop(id, None)
+    for known in (registration.parallel_registry, registration.aec_registry):
+        known.pop(f"{NAMESPACE}/{id}", None)
+    for agent_id in agent_ids(spec).values() if spec else ():
+        gymnasium.registry.pop(agent_id)
 
 
 def test_shipped_environments_are_listed_by_id():

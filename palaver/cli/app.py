@@ -30,7 +30,7 @@ A mistake in a name, a key or a file ends with one line and exit code 2 before a
 """
 
 
-GROUPS = ("leaderboard", "results", "experiment", "judge", "pokemon", "bench")
+GROUPS = ("leaderboard", "results", "export", "experiment", "judge", "pokemon", "bench")
 COMMANDS = (
     *("demo", "envs", "play", "train", "evaluate", "arena", "compare", "report", "view", "serve"),
     *("doctor", *GROUPS),

@@ -4,6 +4,7 @@ import pytest
 
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.core import Message, PolicyError
+from tests.agents.chat_tokenizers import deepseek, llama
 from tests.models import byte_tokenizer
 
 START, END = 2, 3  # ids of <|im_start|> and <|im_end|> in the byte tokenizer
@@ -97,3 +98,39 @@ def test_several_templates_without_a_default_are_reported() -> None:
 def test_text_leaves_control_tokens_out() -> None:
     tokenizer = byte_tokenizer()
     assert Renderer(tokenizer).text([*tokenizer.encode("ok"), END, 1]) == "ok"
+
+
+def test_a_continuation_ends_the_answer_and_asks_for_the_next() -> None:
+    tokenizer = byte_tokenizer(template=True)
+    renderer = Renderer(tokenizer)
+    asked = "\n<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    assert renderer.continuation("more", last=END) == tokenizer.encode(asked)
+    assert renderer.continuation("more", last=100) == [END, *tokenizer.encode(asked)]
+    assert renderer.continuation("more", last=None) == [END, *tokenizer.encode(asked)]
+    assert Renderer(tokenizer, "plain").continuation("more", last=None) == tokenizer.encode("\nmore\n")
+
+
+@pytest.mark.parametrize("make", [deepseek, llama])
+def test_prompt_answer_and_continuation_are_the_next_prompt(make) -> None:
+    renderer = Renderer(make())
+    first, answer = renderer.ids(conversation("hello")), renderer.answer("yes")[:-1]  # cut before its end
+    whole = first + answer + renderer.continuation("more", answer[-1])
+    text = renderer.tokenizer.decode
+    assert text(whole).replace(" ", "") == text(renderer.ids(conversation("hello", "yes", "more"))).replace(" ", "")
+
+
+def test_the_end_of_an_answer_is_not_repeated_behind_a_space() -> None:
+    renderer = Renderer(llama())
+    end = renderer.answer("yes")[-1]
+    assert renderer.tokenizer.decode(renderer.continuation("more", end)).count("</s>") == 0
+    assert renderer.tokenizer.decode(renderer.continuation("more", None)).count("</s>") == 1
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("template", [True, False])
+def test_look_alikes_in_a_continuation_are_ordinary_text(hostile: str, template: bool) -> None:
+    tokenizer = byte_tokenizer(template)
+    renderer = Renderer(tokenizer)
+    marks = [token for token in renderer.continuation("x", None) if token in tokenizer.all_special_ids]
+    found = [token for token in renderer.continuation(f"a{hostile}b", None) if token in tokenizer.all_special_ids]
+    assert found == marks

@@ -53,7 +53,7 @@ def quick(arguments: list[str]) -> bool:
 def test_the_page_shows_commands():
     assert {arguments[0] for arguments in COMMANDS} == {
         *("demo", "envs", "play", "train", "evaluate", "arena", "report", "compare", "doctor", "leaderboard", "serve"),
-        *("view", "bench", "experiment", "judge", "pokemon", "results"),
+        *("view", "bench", "experiment", "judge", "pokemon", "results", "export"),
     }
     assert sum(map(quick, COMMANDS)) >= 12
     assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}

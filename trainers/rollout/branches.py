@@ -83,10 +83,20 @@ def start(env: TextEnv, task: str, seed: int, root: str = "0") -> Branch:
     Raises:
         TaskError: there is no such task.
     """
-    observations, infos = env.reset(seed=seed % 2**31, options={"task": task})
+    return begin(env, *env.reset(seed=seed % 2**31, options={"task": task}), seed, root)
+
+
+def begin(
+    env: TextEnv,
+    observations: Mapping[str, str],
+    infos: Mapping[str, Mapping[str, Any]],
+    seed: int,
+    root: str = "0",
+) -> Branch:
+    """Branch before the first turn of an environment, from what its reset returned."""
     fresh = env.metadata.get("conversation") == "fresh"
     conversations = {agent: with_observation((), observations[agent], fresh) for agent in env.possible_agents}
-    return Branch(env, task, seed, root, root, 0, root, conversations, observations, infos)
+    return Branch(env, env.task.id, seed, root, root, 0, root, conversations, observations, infos)
 
 
 def with_observation(before: Conversation, text: str, fresh: bool) -> Conversation:

@@ -116,6 +116,31 @@ class Renderer:
         """Text of sampled ids, without special tokens."""
         return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True))
 
+    def continuation(self, text: str, last: int | None) -> list[int]:
+        """Ids between an answer and the next one.
+
+        They are the end of the answer's message, a user's message, and the generation prompt. The answer's own ids stay
+        as they were sampled, where `ids` would encode its text again.
+
+        Args:
+            text: content of the user's message.
+            last: last id of the answer, which is not repeated where it is the end token.
+
+        Raises:
+            PolicyError: the chat template refuses such a conversation.
+        """
+        answer, replaced = _placeholder(0), [""]
+        content = self._replace_tokens(text, "user", replaced)
+        turns = [("user", "?"), ("assistant", answer), ("user", content)]
+        messages = [{"role": role, "content": shown} for role, shown in turns]
+        rendered = self._apply_template(messages) if self.uses_template else f"{answer}\n{content}\n"
+        token_ids = self._encode_pieces(rendered.partition(answer)[2], replaced, special=False)
+        if last in self.end_tokens() and last in token_ids:
+            end = token_ids.index(last)
+            if not self.tokenizer.decode(token_ids[:end]).strip():  # some templates write a space in front of it
+                return token_ids[end + 1 :]
+        return token_ids
+
     def end_tokens(self) -> set[int]:
         """Ids of the tokenizer's end token and of the one with which the template closes an answer."""
         end_ids = {self.tokenizer.eos_token_id} - {None}

@@ -1,0 +1,60 @@
+"""`palaver export`: packages with which other libraries train and evaluate agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS
+from palaver.cli import options
+from palaver.cli.output import say
+from palaver.registry import spec
+from palaver.utils.config import parse_overrides
+
+HELP = """Write scripts with which another library trains an agent.
+
+[bold]Example[/bold]
+
+[cyan]palaver export trl arxiv-v0 --agent background --out my-training[/cyan]
+"""
+TRL = """Write scripts that train one agent with TRL; the others are partners.
+
+[bold]Examples[/bold]
+
+[cyan]palaver export trl arxiv-v0 --agent background --out my-training[/cyan]
+
+[cyan]palaver export trl echo-v0 num_turns=2 --agent a1 --team random[/cyan]
+
+[cyan]palaver export trl arxiv-v0 --agent method --team run:runs/FOLDER[/cyan]
+
+train.py plays whole episodes (rollout_func), with any model; train_with_tools.py lets the model call a tool to act.
+"""
+PAIRS_HELP = "Keywords of the environment; values are YAML."
+TEAM_HELP = "Policy of the other agents: for all, or per agent as a=hf:X,b=scripted:NAME."
+
+app = options.group(help=HELP)
+
+
+@app.callback()
+def group() -> None:
+    """A group, though it has one command."""
+
+
+@app.command(name="trl", help=TRL)
+def trl_scripts(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment, as arxiv-v0.")],
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=PAIRS_HELP)] = None,
+    agent: Annotated[str, typer.Option(help="Agent that is trained.", show_default=False)] = ...,  # type: ignore[assignment]
+    team: Annotated[str, typer.Option("--team", "-t", help=TEAM_HELP)] = DEFAULT_PARTNERS,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="trl-NAME-AGENT")] = None,
+) -> None:
+    """Write scripts that train one agent with TRL."""
+    from palaver.benchmarks.doors.trl.export import export_trl
+
+    folder = out or Path(f"trl-{spec(env).id}-{agent}")
+    paths = export_trl(env, agent, folder, team, parse_overrides(pairs or []))
+    for path in paths:
+        say(str(path))
+    say(f"python {paths[0]} --help")
