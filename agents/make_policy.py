@@ -5,7 +5,6 @@ Imports torch only when a model is requested.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -14,9 +13,8 @@ from typing import NamedTuple
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
 from palaver.agents.simple import EchoPolicy, HumanPolicy, RandomPolicy, ScriptedPolicy
-from palaver.core import Conversation, PolicyError, did_you_mean, load_attribute
+from palaver.core import Conversation, PolicyError, did_you_mean, load_attribute, need
 
-_TORCH = ("torch", "transformers")
 PLAIN: Mapping[str, Callable[[], Policy]] = MappingProxyType(
     {"random": RandomPolicy, "echo": EchoPolicy, "human": HumanPolicy}
 )
@@ -121,12 +119,12 @@ def make_policy(
     if policy.kind == "scripted":
         return _scripted(policy.source, scripted)
     if policy.kind == "openai":
-        _need("openai:", ("openai", "tenacity"), "judge")
+        need(repr(name), "judge", error=PolicyError)
         from palaver.agents.remote.chat import RemoteChat, RemotePolicy
 
         return RemotePolicy(RemoteChat.named(name), name)
     source = model_source(name, demonstrations, options.from_scratch)
-    _need(name, _TORCH, "train")
+    need(repr(name), "train", error=PolicyError)
     from palaver.agents.llm.policies.llm_policy import LLMPolicy
 
     model = LLMPolicy.load(source, options)
@@ -154,7 +152,7 @@ def model_source(name: str, demonstrations: str = "", from_scratch: bool = False
         raise PolicyError(
             "the tiny model has learned no texts for this environment; name a model as hf:NAME or hf:FOLDER"
         )
-    _need("tiny", _TORCH, "train")
+    need("'tiny'", "train", error=PolicyError)
     from palaver.agents.tiny import build
 
     return str(build.ensure(demonstrations, from_scratch=from_scratch))
@@ -169,11 +167,3 @@ def _scripted(name: str, known: Mapping[str, str]) -> Policy:
     if not callable(function):
         raise PolicyError(f"the scripted policy {path!r} is not a function of (conversation, seed)")
     return ScriptedPolicy(function, f"scripted:{name}")
-
-
-def _need(name: str, libraries: Sequence[str], extra: str) -> None:
-    for library in libraries:
-        try:
-            importlib.import_module(library)
-        except ImportError as error:
-            raise PolicyError(f"{name!r} needs {library}; install it with: pip install 'palaver[{extra}]'") from error

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli.output import count, need_plots, note, say
-from palaver.core import ConfigError
+from palaver.cli.output import count, note, say
+from palaver.core import ConfigError, need
 
 HELP = """Write the leaderboard from result rows, or measure them.
 
@@ -49,7 +49,7 @@ def leaderboard(
     """Show result rows."""
     from palaver.benchmarks.leaderboard.board import read_board
 
-    need_plots()
+    need("a leaderboard", "train", "jinja2", "matplotlib")
     out = out or folder.parent
     table = table or (Path(TABLE) if folder == ROWS else out / TABLE)
     if table.parent != out and not table.parent.is_dir():
