@@ -18,7 +18,7 @@ TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(BIN)/python -m pytest
 PARALLEL := -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo leaderboard test test-all test-cpus lint install sandbox showdown clean
+.PHONY: help demo leaderboard test test-all test-cpus test-extras lint install sandbox showdown clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test-all: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, the slow o
 
 test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each instruction set, 1 and 2 threads, and a busy machine
 	@$(OFFLINE) $(BIN)/python -m tests.cpus $(ARGS)
+
+test-extras: $(VENV)/.installed-dev  ## install core alone, each extra and all into environments of their own, and run every command in each
+	@$(BIN)/python -m tests.extras $(ARGS)
 
 leaderboard: $(VENV)/.installed-demo $(VENV)/.showdown  ## measure what is missing on the leaderboard and write it
 	@$(BIN)/palaver leaderboard --measure $(ARGS)
