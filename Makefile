@@ -18,7 +18,7 @@ TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(BIN)/python -m pytest
 PARALLEL := -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo leaderboard test test-all test-cpus test-doors lint install sandbox showdown clean
+.PHONY: help demo leaderboard test test-all test-cpus test-doors test-extras lint install sandbox showdown clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test-doors: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.installed-reasonin
 	@$(TEST) $(PARALLEL) tests/benchmarks/doors $(ARGS)
 	@$(TEST) tests/envs/test_textarena.py tests/envs/maths/test_procedural.py $(ARGS)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.textarena_survey --out runs/doors/textarena.json
+
+test-extras: $(VENV)/.installed-dev  ## install core alone, each extra and all into environments of their own, and run every command in each
+	@$(BIN)/python -m tests.extras $(ARGS)
 
 leaderboard: $(VENV)/.installed-demo $(VENV)/.showdown  ## measure what is missing on the leaderboard and write it
 	@$(BIN)/palaver leaderboard --measure $(ARGS)

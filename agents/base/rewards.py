@@ -13,7 +13,7 @@ from types import MappingProxyType
 from urllib.parse import parse_qsl
 
 from palaver import plugins
-from palaver.core import ConfigError, did_you_mean, load_attribute
+from palaver.core import ConfigError, did_you_mean, load_attribute, need
 from palaver.scoring import Reward, Score, ScoringRequest
 from palaver.text import one_line
 
@@ -44,6 +44,7 @@ def make_reward(name: str) -> Reward:
     path, options = split_options(argument)
     if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise ConfigError(f"there is no reward model in {path!r}; train one first, or correct the path")
+    need(repr(name), "train")
     return Later(name, lambda: load_attribute(_KINDS[kind])(path, options))
 
 

@@ -12,7 +12,7 @@ from palaver.agents.judges import modes
 from palaver.agents.judges.asking import VERSION, AnswerCache, Asker
 from palaver.agents.judges.spec import EnsembleSpec, JudgeSpec, read_spec
 from palaver.agents.make_policy import parse_policy
-from palaver.core import Conversation, PolicyError, load_attribute
+from palaver.core import Conversation, PolicyError, load_attribute, need
 from palaver.plugins import load_code
 from palaver.scoring import AnswerPair, Cost, Preference, RewardPlacement, Score, ScoringRequest
 
@@ -36,7 +36,8 @@ def make_chat(name: str) -> Chat:
         if not callable(function):
             raise PolicyError(f"the scripted judge {policy.source!r} is not a function of (conversation, seed)")
         return ScriptedChat(function, name)
-    kind = REMOTE if policy.kind == "openai" else LOCAL
+    kind, extra = (REMOTE, "judge") if policy.kind == "openai" else (LOCAL, "train")
+    need(repr(name), extra, error=PolicyError)
     chat: Chat = load_attribute(kind, f"what answers for {name!r}: ", PolicyError).named(name)
     return chat
 

@@ -18,7 +18,7 @@ from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal, ref
 from palaver.benchmarks.evaluation.results import fingerprint
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
-from palaver.core import ConfigError, PolicyError, Sampling, TaskError
+from palaver.core import ConfigError, PolicyError, Sampling, TaskError, need
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.episodes import Episode
@@ -90,6 +90,7 @@ def as_trained(
         return {}, Sampling(), {}
     seats: dict[str, str] = {}  # each policy's initial agent -> its current one, at the newest valid checkpoint
     if config.team.agents and config.team.swap_every:
+        need(repr(team), "train", error=PolicyError)
         from palaver.trainers.run import checkpoint
 
         homes = checkpoint.agents_of(checkpoint.newest(Path(policy.source))[0])
@@ -273,6 +274,7 @@ def ensure(made_by: str, note: Note) -> Path:
         PolicyError: the training was interrupted.
         PalaverError: the recipe does not fit, or cannot be trained here.
     """
+    need(f"recipe:{made_by}", "train", error=PolicyError)
     from palaver.trainers import train as trainer
 
     folder = home(made_by)

@@ -18,7 +18,7 @@ from pydantic import Field
 from rich.console import Console
 
 from palaver.benchmarks.performance.training.settings import MeasurementOrder, ModelShape, Peer, setting
-from palaver.core import ConfigError
+from palaver.core import ConfigError, need
 from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance
 from palaver.utils.tables import Table
@@ -67,9 +67,10 @@ def run(benchmark: StepBenchmark, as_json: bool, log: Log = lambda _: None) -> N
     """Measure, and print the report as JSON or as tables.
 
     Raises:
-        ConfigError: an unknown setting, only one of the peer's two paths, or a missing file.
+        ConfigError: an unknown setting, only one of the peer's two paths, a missing file or extra.
         BenchmarkError: a measuring process failed.
     """
+    need("a training step", "train")
     report = measure(benchmark, log)
     print(json.dumps(report, indent=2)) if as_json else show(report)
 

@@ -18,12 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import psutil
 from pydantic import Field, model_validator
 from rich.console import Console
 
 from palaver.benchmarks.performance.training.settings import ModelShape, parameters, report_of
-from palaver.core import ConfigError, did_you_mean
+from palaver.core import ConfigError, did_you_mean, need
 from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance
 from palaver.utils.tables import Table
@@ -135,11 +134,14 @@ def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, 
         log: called with a line before each measurement.
 
     Raises:
-        ConfigError: a kind needs more memory than is free, or the file's folder does not exist.
+        ConfigError: a kind needs more memory than is free, the file's folder does not exist, or an extra is missing.
         BenchmarkError: a measuring process failed.
     """
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.absolute().parent)!r}")
+    need("a training step", "train")
+    import psutil
+
     refuse_what_does_not_fit(plan, psutil.virtual_memory().available)
     report = measure(plan, log)
     text = json.dumps(report, indent=2)

@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import util
 from typing import Any
 from urllib.parse import urlsplit
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.showdown_ladder.player import ServerSide, decider
-from palaver.core import ConfigError, PalaverError, PolicyError, Sampling
+from palaver.core import ConfigError, PalaverError, PolicyError, Sampling, need
 from palaver.envs.pokemon import teams
 from palaver.envs.pokemon.showdown import BattlePool, ShowdownError
 from palaver.envs.pokemon.showdown.server import Server
@@ -69,8 +68,7 @@ def required() -> None:
     Raises:
         ConfigError: it is not installed; the message has the remedy.
     """
-    if not util.find_spec("poke_env"):
-        raise ConfigError("battles on a server need poke-env; run: pip install 'palaver[poke-env]'")
+    need("a player on a server", "poke-env")
 
 
 def run(

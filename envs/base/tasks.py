@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from palaver.core import ConfigError, PalaverWarning, TaskError
+from palaver.core import ConfigError, PalaverWarning, TaskError, need
 from palaver.envs.base.arguments import choice
 from palaver.envs.base.spaces import is_text
 from palaver.text import one_line
@@ -342,12 +342,8 @@ def _json_line(line: str, line_number: int) -> Any:
 
 
 def _optional(module: str, what: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise TaskError(
-            f"{what} needs {module.partition('.')[0]!r}; install it with: pip install 'palaver[train]'"
-        ) from error
+    need(what, "train", module.partition(".")[0], error=TaskError)
+    return importlib.import_module(module)
 
 
 def _hub(name: str, split: str, row_slice: slice) -> list[Row]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palaver.core import ConfigError
+from palaver.core import need
 from palaver.envs.minecraft.letters import faults, slices, summary
 from palaver.envs.minecraft.projection import CORNER, FRONT, RGB, colors, extent, faces, rgb, shaded
 from palaver.envs.minecraft.world import AIR, Cells, Palette
@@ -57,10 +57,7 @@ def rgb_array(
     Raises:
         ConfigError: matplotlib is not installed.
     """
-    try:
-        import matplotlib  # noqa: F401  # only to say plainly that it is missing
-    except ImportError as error:
-        raise ConfigError("render_mode='rgb_array' needs matplotlib: pip install 'palaver[train]'") from error
+    need("render_mode='rgb_array'", "train", "matplotlib")
     with _LOCK:
         return _Picture(target, built, palette, owner, shape_only).pixels()
 

@@ -138,7 +138,7 @@ def train(
         PolicyError: a model cannot be loaded.
         CheckpointError: there is nothing to resume.
     """
-    need("training", "train", "torch", "transformers", "datasets")
+    need("training", "train")
     from palaver.trainers import train as trainer
 
     console = Console(stderr=True, quiet=not progress)

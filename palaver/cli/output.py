@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from palaver.core import PalaverWarning, need
+from palaver.core import PalaverWarning
 from palaver.text import one_line
 from palaver.utils import tables
 
@@ -107,8 +107,3 @@ def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Table:
     for name, value in dict(pairs).items():
         grid.add_row(name, value if isinstance(value, Text) else Text(str(value)))
     return grid
-
-
-def need_plots() -> None:
-    """Refuse to go on without the libraries of reports."""
-    need("a report", "train", "jinja2", "matplotlib")

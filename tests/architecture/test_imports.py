@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 
 import pytest
 
@@ -22,6 +25,8 @@ BELOW = {
     "api": {"core", "registry", "utils", "envs", "agents", "trainers", "benchmarks"},
     "cli": {"core", "registry", "utils", "envs", "agents", "trainers", "benchmarks"},
 }
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+BROUGHT = {"pydantic_core": "pydantic", "markupsafe": "jinja2", "h11": "uvicorn"}
 
 
 def test_the_order_of_imports():
@@ -42,6 +47,20 @@ def test_the_order_has_no_circle():
         placed |= free
     assert "agents" not in BELOW["envs"]
     assert "envs" not in BELOW["agents"]
+
+
+def test_what_is_imported_is_declared():
+    """In the dependencies or an extra; a library that another one always brings counts as that one."""
+    owners = metadata.packages_distributions() | {"poke_env": ["poke-env"]}
+    lines = [*PROJECT["dependencies"], *(line for part in PROJECT["optional-dependencies"].values() for line in part)]
+    declared = {_canonical(re.match(r"[\w.-]+", line)[0]) for line in lines}
+    used = {name.partition(".")[0] for path in files() for name in imports(path)} - sys.stdlib_module_names
+    used = {BROUGHT.get(name, name) for name in used} - {"palaver"}
+    assert {name for name in used if not {*map(_canonical, owners.get(name, [name]))} & declared} == set()
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def test_matplotlib_stays_in_the_drawing_layers():

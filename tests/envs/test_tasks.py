@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import copy
 import gzip
 import json
 import pickle
 import sys
 import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,9 @@ class Table(list):
 def hub(monkeypatch, load_dataset, error=KeyError):
     exceptions = types.SimpleNamespace(DatasetsError=error)
     monkeypatch.setitem(
-        sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset, exceptions=exceptions)
+        sys.modules,
+        "datasets",
+        types.SimpleNamespace(load_dataset=load_dataset, exceptions=exceptions, __spec__=ModuleSpec("datasets", None)),
     )
 
 
@@ -287,16 +289,8 @@ def test_hub_failures(monkeypatch, sample, error):
 
 @pytest.mark.parametrize("source", ["hf:some/set", "rows.parquet"])
 def test_missing_packages(monkeypatch, tmp_path, sample, source):
-    real = builtins.__import__
-
-    def refuse(name, *rest):
-        if name.split(".")[0] in ("datasets", "pyarrow"):
-            raise ImportError(name)
-        return real(name, *rest)
-
-    for module in [m for m in sys.modules if m.split(".")[0] in ("datasets", "pyarrow")]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setattr("importlib.import_module", refuse)
+    for package in ("datasets", "pyarrow"):
+        monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / "rows.parquet").write_bytes(b"")
     with pytest.raises(TaskError, match=r"pip install 'palaver\[train\]'"):
         load(source if source.startswith("hf") else str(tmp_path / source), sample)

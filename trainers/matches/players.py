@@ -13,7 +13,7 @@ from palaver import plugins
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.make_policy import BATCHED, PLAIN, parse_policy
-from palaver.core import PolicyError, did_you_mean, load_attribute
+from palaver.core import PolicyError, did_you_mean, load_attribute, need
 from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.trainers.matches.config import TournamentConfig, provided
@@ -190,6 +190,8 @@ def check(setting: TournamentConfig, name: str) -> None:
     policy, known = parse_policy(name), [*provided(setting.spec), *plugins.installed("players")]
     if policy.kind == "human":
         raise PolicyError("a person cannot play in the arena; use: palaver play")
+    if policy.kind in (*BATCHED, "run", "hf", "tiny"):
+        need(repr(name), "train", error=PolicyError)
     if policy.kind == "net":
         from palaver.agents.battle_net.files import locate
 

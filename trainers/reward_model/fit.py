@@ -110,15 +110,6 @@ class FitResult:
     history: list[dict[str, float]]
 
 
-def need_trl() -> None:
-    """Refuse to go on without TRL.
-
-    Raises:
-        ConfigError: it has to be installed.
-    """
-    need("training a reward model", "rm", "trl")
-
-
 def fit(
     pairs: Sequence[PreferenceRecord],
     source: str,
@@ -146,7 +137,7 @@ def fit(
         TaskError: the pairs cannot be split.
         ScoringError: it does not score finitely in the end.
     """
-    need_trl()
+    need("training a reward model", "rm")
     trl = importlib.import_module("trl")
     model = fresh(source, device, config.chat, config.max_tokens, seed)
     rows = [_Row(pair, *(model.read(case) for case in pair.cases())) for pair in pairs]

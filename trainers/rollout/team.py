@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import LoraOptions, ModelOptions
 from palaver.agents.make_policy import PLAIN, make_policy, model_source, parse_policy, parse_team_names
-from palaver.core import PolicyError
+from palaver.core import PolicyError, need
 from palaver.envs.base.tasks import is_generated, is_sample
 from palaver.registry import Spec, spec
 from palaver.trainers.config.loading import parse_file
@@ -190,9 +190,10 @@ def load_run(
         ConfigError: its config cannot be read.
         PolicyError: it was trained for other agents.
     """
+    refuse_no_run(folder)
+    need(f"run:{folder}", "train", error=PolicyError)
     from palaver.trainers.run import checkpoint
 
-    refuse_no_run(folder)
     config = parse_file(folder / CONFIG)
     checkpoint_folder, complaints = checkpoint.newest(folder)
     for complaint in complaints:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from palaver.core import ConfigError
+from palaver.core import ConfigError, need
 from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.showdown import dex
 from palaver.text import one_line
@@ -151,10 +151,9 @@ def read(path: Path, battle: str) -> Trajectory:
 
 
 def _lz4() -> Any:
-    try:
-        import lz4.frame
-    except ImportError as error:
-        raise ConfigError("replays ending in .lz4 need lz4: pip install 'palaver[replays]'") from error
+    need("a replay ending in .lz4", "replays")
+    import lz4.frame
+
     return lz4.frame
 
 

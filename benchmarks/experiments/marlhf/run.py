@@ -28,7 +28,7 @@ from palaver.benchmarks.experiments.marlhf.truth import draw, truth
 from palaver.core import ConfigError
 from palaver.trainers.preferences import source
 from palaver.trainers.preferences.record import read, write
-from palaver.trainers.reward_model.fit import Report, fit, need_trl
+from palaver.trainers.reward_model.fit import Report, fit
 from palaver.trainers.run.files import CONFIG, ended
 from palaver.trainers.train import prepare, resume, train
 from palaver.utils.config import dump
@@ -59,7 +59,6 @@ def check(config: MARLHFConfig) -> list[str]:
     Raises:
         PalaverError: the first mistake found.
     """
-    need_trl()
     remarks = [source.check(config.pairs)]
     if (team := config.run()) is not None:
         prepare(team)

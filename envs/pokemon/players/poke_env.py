@@ -13,16 +13,14 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import util
 from typing import Any, cast
 
-from palaver.core import PolicyError, stable_seed
+from palaver.core import PolicyError, need, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import Side
 
 Choose = Callable[[str, Mapping[str, Any]], str]
-MISSING = "players of poke-env need it installed; run: pip install 'palaver[poke-env]'"
 _IGNORED = ("", "t:", "expire", "uhtmlchange", "tempnotify", "win", "tie")
 
 
@@ -32,8 +30,7 @@ def player(name: str, env: TextEnv, agent: str, seed: int) -> Choose:
     Raises:
         PolicyError: no poke-env, or another environment.
     """
-    if not util.find_spec("poke_env"):
-        raise PolicyError(MISSING)
+    need(f"poke-env:{name}", "poke-env", error=PolicyError)
     if not isinstance(env, PokemonEnv):
         raise PolicyError(f"poke-env:{name} plays pokemon-v1 only")
     return _Fed(name, env, cast("Side", agent), seed)

@@ -14,8 +14,8 @@ from pydantic import Field
 from rich.text import Text
 
 from palaver.cli import folders, options
-from palaver.cli.output import console, count, errors, need_plots, note, print_error, print_tables, resumable, say
-from palaver.core import CheckpointError, ConfigError, Sampling
+from palaver.cli.output import console, count, errors, note, print_error, print_tables, resumable, say
+from palaver.core import CheckpointError, ConfigError, Sampling, need
 from palaver.trainers.run.files import RUNS, fresh
 from palaver.utils.config import Section
 from palaver.utils.progress import Bar
@@ -108,7 +108,7 @@ def arena(
     if texts and record is None:
         raise ConfigError("tournament.record_text=true needs --record FOLDER")
     recording = Recording(record, texts) if record else None
-    need_plots()
+    need("an arena", "train", "matplotlib")
     folder = out or (_newest(env_spec.id) if resume else fresh(f"arena-{env_spec.id}"))
     if dry_run:
         _estimate(setting, folder, resume, jobs)

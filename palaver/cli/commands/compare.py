@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from palaver.cli.output import console, count, need_plots, note, say, table
-from palaver.core import ConfigError
+from palaver.cli.output import console, count, note, say, table
+from palaver.core import ConfigError, need
 
 if TYPE_CHECKING:
     from palaver.benchmarks.comparison.groups import Comparison
@@ -62,7 +62,7 @@ def compare(
     from palaver.benchmarks.comparison import finished_runs as trials
     from palaver.benchmarks.comparison import groups as comparing
 
-    need_plots()
+    need("a comparison", "train", "matplotlib")
     if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
         raise ConfigError(f"--out: a .png in a folder that is there, got {str(out)!r}")
     selected, left = trials.find(runs)

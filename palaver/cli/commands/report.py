@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from palaver.cli.output import need_plots, say
+from palaver.cli.output import say
+from palaver.core import need
 
 HELP = """Write the report of a run, or of several in comparison.
 
@@ -32,7 +33,7 @@ def report(
     """Write the page and the figure of a run."""
     from palaver.benchmarks.reports.run_folder import read
 
-    need_plots()
+    need("a report", "train", "jinja2", "matplotlib")
     runs = [read(folder) for folder in folders]  # finds a mistake in the last name before the first page is written
     from palaver.benchmarks.reports.run_report.page import CURVE, compare, write
 

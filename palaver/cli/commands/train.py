@@ -12,8 +12,8 @@ from rich.text import Text
 
 from palaver.benchmarks.reports.run_folder import read
 from palaver.cli import folders, options
-from palaver.cli.output import console, errors, facts, need_plots, say
-from palaver.core import ConfigError
+from palaver.cli.output import console, errors, facts, say
+from palaver.core import ConfigError, need
 from palaver.trainers.config.loading import origins
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import SHARING
@@ -74,7 +74,7 @@ def train(
         source = str(job.folder / CONFIG) if job.resume else job.recipe
         options.explain_run(job.config, origins(source, job.overrides, job.config))
         return
-    need_plots()
+    need("training", "train")
     if dry_run:
         summary = check(job)
         announce(job)

@@ -9,7 +9,7 @@ import typer
 
 from palaver.cli import options
 from palaver.cli.output import note
-from palaver.core import ConfigError
+from palaver.core import ConfigError, need
 
 HELP = """Measure the speed of steps, teams, programs and battles.
 
@@ -125,6 +125,7 @@ def pokemon(
     explain: options.Explain = False,
 ) -> None:
     """Measure turns per second of Pokémon battles."""
+    need("this benchmark", "train", "psutil")
     from palaver.benchmarks.performance.pokemon.speed import PokemonBenchmarkConfig, endure, run
 
     plan = options.settings(PokemonBenchmarkConfig, settings)

@@ -11,7 +11,8 @@ import typer
 from rich.text import Text
 
 from palaver.cli import folders, options
-from palaver.cli.output import errors, need_plots, note, print_error, print_tables, resumable, say
+from palaver.cli.output import errors, note, print_error, print_tables, resumable, say
+from palaver.core import need
 from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def run(
     if explain:
         options.explain(spec)
         return
-    need_plots()
+    need("a curriculum", "train")
     folder = folders.experiment(file, out)
     backend = Backend(spec)
     backend.check()
@@ -90,7 +91,7 @@ def ablate(
     from palaver.trainers.curriculum.backend import Backend
     from palaver.utils.config import values
 
-    need_plots()
+    need("a curriculum", "train")
     key, variants = ablation.plan(values("curriculum", file, pairs or []), vary)
     for spec in variants.values():
         Backend(spec).check()
@@ -103,7 +104,7 @@ def ablate(
 @app.command("report")
 def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of an ablation.")]) -> None:
     """Rewrite the page and the figures, and print the tables."""
-    need_plots()
+    need("a report", "train", "jinja2", "matplotlib")
     from palaver.benchmarks.reports.curriculum import data, page
     from palaver.trainers.curriculum import ablation
     from palaver.utils.provenance import provenance

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.cli import options
-from palaver.cli.output import console, count, errors, facts, need_plots, say, table
-from palaver.core import ConfigError
+from palaver.cli.output import console, count, errors, facts, say, table
+from palaver.core import ConfigError, need
 from palaver.text import one_line
 from palaver.trainers.run.files import fresh
 from palaver.utils.config import parse_overrides
@@ -88,7 +88,7 @@ def audit(
         return
     folder = out or (None if as_json else fresh("audit"))
     if folder:
-        need_plots()
+        need("the page of an audit", "train", "jinja2", "matplotlib")
     about = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}
     with Bar("questions", errors, work.questions, transient=True) as bar:
         result = run.audit(

@@ -11,8 +11,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from palaver.cli import options
-from palaver.cli.output import count, need_plots, note, print_error, say
-from palaver.core import ConfigError, PalaverError
+from palaver.cli.output import count, note, print_error, say
+from palaver.core import ConfigError, PalaverError, need
 
 HELP = """Write the leaderboard from result rows, or measure them.
 
@@ -84,7 +84,7 @@ def write(
     """Write the table and the page."""
     from palaver.benchmarks.leaderboard.board import read_board
 
-    need_plots()
+    need("a leaderboard", "train", "jinja2", "matplotlib")
     out = out or folder.parent
     table = table or (Path(TABLE) if folder == ROWS else out / TABLE)
     if table.parent != out and not table.parent.is_dir():

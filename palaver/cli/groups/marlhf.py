@@ -13,8 +13,8 @@ from rich.text import Text
 
 from palaver.benchmarks.experiments.marlhf.recipe import MARLHFConfig, load
 from palaver.cli import folders, options
-from palaver.cli.output import console, errors, facts, need_plots, note, resumable, say
-from palaver.core import ConfigError
+from palaver.cli.output import console, errors, facts, note, resumable, say
+from palaver.core import ConfigError, need
 from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def marlhf(
             "a reward model is trained in one process: start it without accelerate launch; the team can be trained "
             "by several on env.reward=rm:FOLDER afterwards"
         )
-    if config.team:
-        need_plots()
+    need("training a reward model", "rm")
     from palaver.benchmarks.experiments.marlhf.run import check
 
     for line in check(config):

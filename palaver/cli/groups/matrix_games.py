@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.cli import folders, options
-from palaver.cli.output import console, count, errors, need_plots, print_error, resumable, say
+from palaver.cli.output import console, count, errors, print_error, resumable, say
+from palaver.core import need
 from palaver.text import one_line
 from palaver.utils.progress import Bar
 from palaver.utils.provenance import provenance
@@ -47,6 +48,7 @@ def matrix_games(
     explain: options.Explain = False,
 ) -> None:
     """Train every algorithm in every matrix game."""
+    need("the laboratory", "train")
     from palaver.benchmarks.experiments.matrix_games.plan import load
 
     recipe, overrides = folders.split_recipe(recipe, items, NAME)
@@ -57,7 +59,6 @@ def matrix_games(
         say(Text(f"\nEvery cell is a run; the first one, {first.algorithm} on {first.game}:\n", style="dim"))
         options.explain(first.config)
         return
-    need_plots()
     from palaver.benchmarks.experiments.matrix_games import study
 
     folder = folders.experiment(recipe, out, plan.out)

@@ -14,7 +14,7 @@ import typer
 from palaver.cli import options
 from palaver.cli.groups import battles
 from palaver.cli.output import count, errors, note, say
-from palaver.core import ConfigError, Sampling
+from palaver.core import ConfigError, Sampling, need
 from palaver.utils.progress import Bar
 
 if TYPE_CHECKING:
@@ -170,6 +170,7 @@ def clone(
     battles = [item for item in items if item not in pairs]
     if not battles:
         raise ConfigError("name one or more folders of recorded battles")
+    need("cloning", "train")
     from palaver.trainers.behaviour_cloning.train import clone as learn
 
     sources = [_source(item, [piece.strip() for piece in player.split(",") if piece.strip()]) for item in battles]

@@ -12,7 +12,8 @@ import typer
 from rich.text import Text
 
 from palaver.cli import folders, options
-from palaver.cli.output import console, count, errors, need_plots, note, resumable, say
+from palaver.cli.output import console, count, errors, note, resumable, say
+from palaver.core import need
 from palaver.utils.tables import Table
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def reasoning(
     if explain:
         options.explain(table_plan)
         return
-    need_plots()
+    need("training", "train")
     work = study.prepare(table_plan, range(seeds), out)
     note(f"{count(len(work.plan.rows), 'row')} of {count(seeds, 'seed')}: {count(len(work.todo), 'run')} to train")
     if dry_run:

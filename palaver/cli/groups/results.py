@@ -13,7 +13,7 @@ from rich.text import Text
 from palaver.cli import options
 from palaver.cli.commands.evaluate import save
 from palaver.cli.output import console, count, facts, note, say
-from palaver.core import ConfigError
+from palaver.core import ConfigError, need
 from palaver.utils.config import merged, parse_overrides
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def analyse(
     as_json: options.Json = False,
 ) -> None:
     """Measure how well a run's advantages predict the effect of single messages."""
+    need("the analysis of credit", "train")
     from palaver.benchmarks.evaluation.credit import Effort, of_run
 
     result = of_run(run, Effort(tasks, contexts, alternatives, replays, seed, workers))
