@@ -81,6 +81,7 @@ def guarded(state: RandomState) -> Iterator[None]:
     with _ONE_AT_A_TIME:
         _watch_process()
         own = random.getstate(), np.random.get_state()
+        compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a game's import would write its bytecode
         random.setstate(state.python)
         np.random.set_state(state.numpy)
         _caller.watched, _caller.reached = True, ""
@@ -101,6 +102,7 @@ def guarded(state: RandomState) -> Iterator[None]:
             state.python, state.numpy = random.getstate(), np.random.get_state()
             random.setstate(own[0])
             np.random.set_state(own[1])
+            sys.dont_write_bytecode = compiles
     if _caller.reached:
         raise ReachError(f"it asks for {_caller.reached}")
 

@@ -26,7 +26,7 @@ BELOW = {
     "cli": {"core", "registry", "utils", "envs", "agents", "trainers", "benchmarks"},
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-BROUGHT = {"pydantic_core": "pydantic", "markupsafe": "jinja2", "h11": "uvicorn"}
+BROUGHT = {"pydantic_core": "pydantic", "markupsafe": "jinja2", "h11": "uvicorn", "sympy": "reasoning_gym"}
 
 
 def test_the_order_of_imports():
