@@ -59,7 +59,7 @@ CALLS = (
     Call("evaluate arxiv-v0 --team run:runs/a -n 1", refusal="checkpoint"),
     Call("evaluate maths-stubborn-v2 --team scripted:reference"),
     Call(f"evaluate arxiv-v0 --team recipe:arxiv-magrpo+{STEP.replace(' ', '+')} -n 1"),
-    Call("evaluate arxiv-v0 --team random -n 1 reward=rm:./nowhere", refusal="nowhere"),
+    Call("evaluate arxiv-v0 --team random -n 1 reward=rm:nowhere", refusal="nowhere"),
     Call(f"evaluate arxiv-v0 --team random -n 1 reward=judge:openai:m@{PEER}?attempts=1", refusal="could be scored"),
     Call("evaluate arxiv-v0 --team scripted:reference tasks=hf:nowhere/nothing", refusal="nowhere/nothing"),
     Call("evaluate arxiv-v0 --team scripted:reference tasks=tasks.parquet", refusal="tasks.parquet"),

@@ -304,7 +304,9 @@ class DiskErrorContext(contextlib.AbstractContextManager[None]):
 
 def _disk_fault(error: BaseException | None) -> OSError | None:
     """Find a disk error in an error's chain, or in a message with `... (os error 28)`."""
-    while error is not None:
+    known: list[BaseException] = []  # a library may chain errors in a circle
+    while error is not None and error not in known:
+        known.append(error)
         fault = error if isinstance(error, OSError) else None
         if match := _OS_ERROR.search(str(error)):
             fault = OSError(int(match.group(1)), os.strerror(int(match.group(1))))

@@ -205,3 +205,10 @@ def test_a_lock_costs_little(tmp_path):
         with locked(tmp_path):
             pass
     assert time.process_time() - began < 2
+
+
+def test_errors_chained_in_a_circle_are_no_fault_of_the_disk():
+    first, second = ValueError("first"), ValueError("second")
+    first.__context__, second.__context__ = second, first
+    with pytest.raises(ValueError, match="first"), DiskErrorContext("go on"):
+        raise first
