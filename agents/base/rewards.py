@@ -7,7 +7,9 @@ first case is scored.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import parse_qsl
@@ -55,7 +57,8 @@ def _plugin_reward(name: str) -> Reward:
     returns a number.
     """
     source, options = split_options(name)
-    found = plugins.find("rewards", source)
+    absent = plugins.is_code(source) and find_spec(re.split("[.:]", source)[0]) is None
+    found = None if absent else plugins.find("rewards", source)
     if found is None:
         known = [*_KINDS, *plugins.installed("rewards")]
         raise ConfigError(f"there is no reward {name!r}; write judge:SPEC or rm:PATH.{did_you_mean(source, known)}")

@@ -33,7 +33,7 @@ _SPELLING = re.compile(
     r"(?:(?P<own>[\w.-]+),)?(?:(?P<added>\+)|gate@(?P<gate>-?[\d.]+):)?(?:(?P<weight>[\d.]+)\*)?(?P<name>.+)",
     re.DOTALL,
 )
-_MODELS = ("judge:", "rm:")
+_MODEL = re.compile(r"(judge|rm):.+", re.DOTALL)
 
 _SAME = (  # what never changes in an environment that was made
     *("metadata", "first_to_act", "competitive", "shared_prompt_turns", "possible_agents", "tasks", "source"),
@@ -86,7 +86,7 @@ def parse_reward(reward: object) -> RewardSpec | None:
 
 def _is_reward(name: str) -> bool:
     source = name.partition("?")[0]
-    return name.startswith(_MODELS) or source in plugins.installed("rewards") or plugins.is_code(source)
+    return _MODEL.fullmatch(name) is not None or source in plugins.installed("rewards") or plugins.is_code(source)
 
 
 def _parse_float(text: str, what: str) -> float:

@@ -302,9 +302,9 @@ def test_an_environments_own_reward_goes_on_working():
     assert palaver.make("housebuild-v0", reward=NAME).reward_config == "published"
     with pytest.raises(ConfigError, match="reward must be one of"):
         palaver.make("housebuild-v0", reward=f"best,{NAME}")
-    with pytest.raises(ConfigError, match="no keyword 'reward'"):
+    with pytest.raises(ConfigError, match="there is no reward 'iou'"):
         palaver.make("echo-v0", reward="iou")
-    with pytest.raises(ConfigError, match="no keyword 'reward'"):
+    with pytest.raises(ConfigError, match="there is no reward 'iou'"):
         palaver.make("echo-v0", reward=f"iou,{NAME}")
     with pytest.raises(ConfigError, match="no keyword 'turns'"):
         palaver.make("echo-v0", reward=NAME, turns=3)
