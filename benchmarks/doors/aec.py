@@ -13,11 +13,11 @@ from typing import Any
 from gymnasium.spaces import Dict
 from pettingzoo import AECEnv
 
-from palaver.benchmarks.doors.partners import ready_env
 from palaver.core import Completion
 from palaver.envs.base.env import TextEnv
 from palaver.episodes import Turn
 from palaver.trainers.rollout.branches import Branch, begin, first_joint, step_all
+from palaver.trainers.rollout.episodes import ready_env
 
 
 class AecView(AECEnv):  # type: ignore[misc]  # pettingzoo ships no types
@@ -70,8 +70,7 @@ class AecView(AECEnv):  # type: ignore[misc]  # pettingzoo ships no types
 
     def observe(self, agent: str) -> dict[str, str]:
         """Observation of an agent: all that it has not answered yet."""
-        last = self._branch.conversations[agent][-1]
-        return {"text": last.content[-self._env.max_length :] if last.role == "user" else ""}
+        return {"text": self._branch.unanswered(agent)}
 
     def step(self, action: str | None) -> None:
         """Act as `agent_selection`; None is silence, and the only action of an agent that has left."""

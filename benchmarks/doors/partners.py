@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS
@@ -12,11 +11,9 @@ from palaver.agents.make_policy import parse_team_names
 from palaver.benchmarks.evaluation.evaluate import as_trained, refuse_players_of_the_arena, resolved
 from palaver.core import ConfigError, Request, Sampling, did_you_mean, stable_seed
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tools import schema_of
 from palaver.registry import Spec
 from palaver.trainers.rollout.branches import Branch
-from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.team import parse_team
 
 DEFAULT_PARTNERS = "scripted:reference"
@@ -41,18 +38,6 @@ class Partners:
                 seed = stable_seed(branch.seed, "partner", agent, len(branch.turns))
                 tools = tuple(map(schema_of, branch.env.tools(agent)))
                 yield policy, Request(agent, branch.conversations[agent], (seed,), self.sampling[agent], tools)
-
-
-def ready_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
-    """Make an environment, and load what its reward needs.
-
-    Raises:
-        PalaverError: see `text_env`, or the reward cannot be loaded.
-    """
-    env = text_env(id, keywords)
-    if isinstance(env, RewardWrapper):
-        env.ready()
-    return env
 
 
 def make_partners(
@@ -86,12 +71,8 @@ def make_partners(
         return Partners({each: partners[each] for each in others}, dict.fromkeys(others, sampling or Sampling()))
     if any(part.strip().startswith(f"{agent}=") for part in partners.split(",")):
         raise ConfigError(f"{agent!r} is the agent that is played; name partners for {', '.join(others)} only")
-    names = resolved(partners, _silent)
+    names = resolved(partners, lambda _: None)
     refuse_players_of_the_arena(parse_team_names(names, others).values(), env_spec)
     team = parse_team(names, env_spec, others, DEFAULT_OPTIONS, env.source)
     _, trained, by_agent = as_trained(names, env_spec.id)
     return Partners(team, {each: sampling or by_agent.get(each, trained) for each in others})
-
-
-def _silent(_: str) -> None:
-    """Drops the messages of a command line."""

@@ -18,13 +18,13 @@ from gymnasium.error import CustomSpaceError, ResetNeeded
 from gymnasium.vector.utils import create_shared_memory
 
 from palaver.agents.base.policy import Policy
-from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS, make_partners, ready_env
+from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS, make_partners
 from palaver.core import Completion, Sampling
 from palaver.envs.base.spaces import UnicodeText
 from palaver.episodes import Turn
 from palaver.registry import spec
 from palaver.trainers.rollout.branches import Branch, begin, first_joint, step_all
-from palaver.trainers.rollout.episodes import complete
+from palaver.trainers.rollout.episodes import complete, ready_env
 
 
 class SingleAgentEnv(gymnasium.Env):  # type: ignore[misc]  # Any to mypy: gymnasium's imports are skipped
@@ -90,7 +90,7 @@ class SingleAgentEnv(gymnasium.Env):  # type: ignore[misc]  # Any to mypy: gymna
         self._branch = begin(self._env, observations, infos, int(self.np_random.integers(2**31)))
         self._scored = 0
         self._play_others()
-        return self._observation(self._branch), dict(self._branch.infos[self.agent])
+        return self._branch.unanswered(self.agent), dict(self._branch.infos[self.agent])
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Act, and play to the agent's next turn or its end.
@@ -109,7 +109,7 @@ class SingleAgentEnv(gymnasium.Env):  # type: ignore[misc]  # Any to mypy: gymna
         cut = ended and (branch.stop == "unscored" or self.agent in branch.turns[-1].cut_states)
         self._scored = -1 if ended else len(branch.turns)
         reward = math.fsum(turn.rewards[self.agent] for turn in turns)
-        return self._observation(branch), reward, ended and not cut, cut, self._info(branch, turns)
+        return branch.unanswered(self.agent), reward, ended and not cut, cut, self._info(branch, turns)
 
     def render(self) -> Any:
         """The environment's picture in its render mode; None without one."""
@@ -128,10 +128,6 @@ class SingleAgentEnv(gymnasium.Env):  # type: ignore[misc]  # Any to mypy: gymna
         assert self._branch is not None
         while self.agent in self._env.agents and not self._branch.can_act(self.agent):
             self._play({})
-
-    def _observation(self, branch: Branch) -> str:
-        last = branch.conversations[self.agent][-1]
-        return last.content[-self._env.max_length :] if last.role == "user" else ""
 
     def _info(self, branch: Branch, turns: Sequence[Turn]) -> dict[str, Any]:
         components: dict[str, float] = defaultdict(float)

@@ -25,7 +25,7 @@ from palaver.episodes import Episode
 from palaver.registry import Spec, spec
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import EVAL_SEED
-from palaver.trainers.rollout.episodes import text_env
+from palaver.trainers.rollout.episodes import ready_env
 from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.team import parse_team
 from palaver.trainers.run.files import CONFIG, ended
@@ -102,7 +102,7 @@ def as_trained(
 def measure(
     setting: EvaluationConfig,
     note: Callable[[str], None] = lambda _: None,
-    policies: Mapping[str, Policy] | None = None,
+    players: Callable[[TextEnv], Mapping[str, Policy]] | None = None,
 ) -> tuple[rows.EvaluationOutcome, list[Episode]]:
     """Play the episodes and summarise them.
 
@@ -111,7 +111,7 @@ def measure(
     Args:
         setting: of the evaluation.
         note: called with warnings, such as a corrupt checkpoint.
-        policies: agent -> policy, in place of those that `setting.team` names.
+        players: makes agent -> policy for the environment, in place of those that `setting.team` names.
 
     Raises:
         ConfigError: no such environment or keyword, or rivals whose returns cancel out.
@@ -119,21 +119,19 @@ def measure(
         PolicyError: the team cannot be made.
     """
     env_spec = spec(setting.env)
-    env = text_env(setting.env, setting.keywords)
-    if isinstance(env, RewardWrapper):
-        env.ready()
+    env = ready_env(setting.env, setting.keywords)
     ids = [task.id for task in env.tasks][: setting.n or None]
     if not ids:
         raise TaskError(f"there are no tasks to evaluate in {env.source!r}")
     seats = env.possible_agents
-    if policies is None:
+    if players is None:
         refuse_players_of_the_arena(parse_team_names(setting.team, seats).values(), env_spec)
     refuse_rivals(env, env_spec, setting.seatings)
 
     def make(names: str) -> dict[str, Policy]:
         return parse_team(resolved(names, note), env_spec, seats, setting.options, env.source, setting.force, note)
 
-    teams = seated(make(setting.team) if policies is None else dict(policies), setting.seatings, make)
+    teams = seated(make(setting.team) if players is None else dict(players(env)), setting.seatings, make)
     start = time.perf_counter()
     sampling = dict.fromkeys(seats, setting.sampling) | dict(setting.agent_sampling)
 

@@ -23,10 +23,9 @@ from palaver.benchmarks.evaluation.focal import FocalRound, focal
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.core import ConfigError, ScoringError
-from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.episodes import Episode
 from palaver.registry import spec
-from palaver.trainers.rollout.episodes import again, text_env
+from palaver.trainers.rollout.episodes import again, ready_env, text_env
 from palaver.trainers.rollout.evaluation import summarize
 from palaver.trainers.run.files import CONFIG
 from palaver.utils.provenance import provenance
@@ -130,9 +129,7 @@ def rescore(
         TaskError: a task no longer exists.
         ScoringError: nothing can be compared, as all episodes are unscored.
     """
-    env = text_env(source.env, keywords)
-    if isinstance(env, RewardWrapper):
-        env.ready()
+    env = ready_env(source.env, keywords)
     if source.episodes[0].env != env.metadata["name"]:
         raise ConfigError(f"the episodes are of {source.episodes[0].env}, not of {env.metadata['name']}")
     played = again(env, source.episodes, workers)

@@ -15,11 +15,10 @@ from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained,
 from palaver.benchmarks.evaluation.results import EvaluationOutcome
 from palaver.core import Conversation, PalaverWarning, PolicyError, Sampling, did_you_mean
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.episodes import Episode
 from palaver.registry import Spec, spec
 from palaver.trainers.config.run import EVAL_SEED
-from palaver.trainers.rollout.episodes import text_env
+from palaver.trainers.rollout.episodes import ready_env
 from palaver.trainers.rollout.evaluation import evaluate as play
 from palaver.trainers.rollout.team import parse_team
 from palaver.utils.config import merged
@@ -91,8 +90,7 @@ def evaluate(
         )
         if isinstance(team, str):
             return Evaluation(*measure(setting, _note))
-        made = text_env(id, setting.keywords)
-        return Evaluation(*measure(setting, _note, policies(team, spec(id), made, options, force)))
+        return Evaluation(*measure(setting, _note, lambda made: policies(team, spec(id), made, options, force)))
 
 
 def rollout(
@@ -112,7 +110,7 @@ def rollout(
 
     Args:
         env: as for `evaluate`, or an environment, which is forked.
-        team: as for `evaluate`.
+        team: as for `evaluate`; a run plays with the `keywords` and the `sampling` given here.
         tasks: ids of tasks; none: all of the environment.
         samples: episodes per task.
         seed: of every draw.
@@ -127,9 +125,7 @@ def rollout(
     """
     with restricted(trust, env, team, keywords):
         env_spec = spec(env if isinstance(env, str | type) else type(env))
-        made = cast("TextEnv", env) if isinstance(env, TextEnv) else text_env(env_spec.id, keywords)
-        if isinstance(made, RewardWrapper):
-            made.ready()
+        made = cast("TextEnv", env) if isinstance(env, TextEnv) else ready_env(env_spec.id, keywords)
         known = [task.id for task in made.tasks]
         if unknown := [task for task in tasks if task not in known]:
             raise PolicyError(f"there is no task {unknown[0]!r} in this environment.{did_you_mean(unknown[0], known)}")

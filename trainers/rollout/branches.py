@@ -61,6 +61,11 @@ class Branch:
         alive = self.turns[-1].cut_states if self.stop else self.env.agents
         return agent in alive and bool(self.infos[agent].get("can_act", True))
 
+    def unanswered(self, agent: str) -> str:
+        """All that the agent has not answered yet; of more than `max_length` characters the last ones."""
+        last = self.conversations[agent][-1]
+        return last.content[-self.env.max_length :] if last.role == "user" else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Joint:

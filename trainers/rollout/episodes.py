@@ -17,6 +17,7 @@ from typing import Any, Literal
 from palaver.agents.base.policy import Policy
 from palaver.core import Completion, ConfigError, Request, Sampling, stable_seed
 from palaver.envs.base.env import Each, TextEnv
+from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tools import schema_of
 from palaver.episodes import Episode, Turn
 from palaver.registry import make
@@ -146,6 +147,18 @@ def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
     env = make(id, **keywords)
     if not isinstance(env, TextEnv):
         raise ConfigError(f"{id} is not a palaver.envs.base.env.TextEnv, whose fork() a rollout needs")
+    return env
+
+
+def ready_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
+    """Make an environment, and load what its reward needs.
+
+    Raises:
+        PalaverError: see `text_env`, or the reward cannot be loaded.
+    """
+    env = text_env(id, keywords)
+    if isinstance(env, RewardWrapper):
+        env.ready()
     return env
 
 

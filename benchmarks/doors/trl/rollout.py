@@ -24,13 +24,14 @@ from palaver.agents.llm.model.inference_copy import evaluating
 from palaver.agents.llm.model.load import load_pretrained
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.make_policy import model_source
-from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS, make_partners, ready_env
+from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS, make_partners
 from palaver.core import Completion, ConfigError, PolicyError, Sampling, refuse, stable_seed
 from palaver.episodes import Episode
 from palaver.registry import spec
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.rollout.branches import Branch, first_joint, start
-from palaver.trainers.rollout.episodes import EpisodeRunner, StepAll, complete, record
+from palaver.trainers.rollout.episodes import EpisodeRunner, StepAll, complete, ready_env, record
+from palaver.trainers.rollout.metrics import agent_returns
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -269,7 +270,7 @@ class EpisodeRollout:
             return None
         if self.reward == "team":
             return episode.team_return()
-        return sum(turn.rewards[self.agent] for turn in episode.turns)
+        return agent_returns(episode)[self.agent]
 
 
 def load_model(name: str, id: str) -> tuple[Any, Any]:
