@@ -113,11 +113,14 @@ def restricted(arguments: Iterable[str]) -> Iterator[None]:
     names = ["*"] if TRUST in arguments else sorted({name for text in arguments for name in _WITHIN.findall(text)})
     before, folder = os.environ.get(ALLOWED), os.getcwd()
     os.environ[ALLOWED] = " ".join(names)
-    sys.path.append(folder)
+    added = folder not in sys.path
+    if added:
+        sys.path.append(folder)
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        if added and folder in sys.path:
+            sys.path.remove(folder)
         os.environ.pop(ALLOWED)
         if before is not None:
             os.environ[ALLOWED] = before

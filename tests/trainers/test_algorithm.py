@@ -84,6 +84,10 @@ def test_what_comes_with_a_name_and_what_stands_before_it():
     assert parse({"algorithm": {"name": "magrpo"}}).algorithm.turns == "tree"
 
 
+def test_no_package_changes_an_algorithm_that_ships_with_palaver():
+    assert DEFAULTS.keys() == ALGORITHMS.keys()
+
+
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_every_setting_of_a_name_is_a_key_that_it_sets(name):
     config = parse({"algorithm": {"name": name}})

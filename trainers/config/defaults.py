@@ -14,6 +14,7 @@ from typing import Any
 
 from palaver import plugins
 
+_NONE: Mapping[str, Any] = {}
 _PPO = {
     "algorithm.clip": (0.2, 0.2),
     "algorithm.normalize": "whiten",
@@ -30,7 +31,8 @@ _DAPO = {
     "algorithm.resample": 9,
 }
 
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {  # every algorithm that ships with Palaver
+    **dict.fromkeys(("magrpo", "mareinforce", "marloo", "maremax", "rae", "vdn", "qmix"), _NONE),
     "iac": _TD0,
     "maac": _TD0,
     "ippo": _PPO | {"algorithm.epochs": 4, "critic.epochs": 4},
@@ -74,8 +76,9 @@ def defaults(name: object) -> Mapping[str, Any]:
     """
     if not isinstance(name, str):
         return {}
-    found = None if name in DEFAULTS else plugins.find("algorithms", name)
-    return MappingProxyType(DEFAULTS.get(name) or getattr(found, "settings", {}))
+    if name in DEFAULTS:
+        return MappingProxyType(DEFAULTS[name])
+    return MappingProxyType(getattr(plugins.find("algorithms", name), "settings", {}))
 
 
 def without_constants(values: Any, constants: Mapping[str, Any]) -> Any:
