@@ -34,14 +34,15 @@ class Run:
 
     Args:
         folder: of the run.
+        trust: load code that its files name.
 
     Raises:
         CheckpointError: it is no run folder.
     """
 
-    def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
-        read(self.folder)
+    def __init__(self, folder: Path | str, *, trust: bool = False) -> None:
+        self.folder, self.trust = Path(folder), trust
+        _ = self.record
 
     def __repr__(self) -> str:
         record = self.record
@@ -50,7 +51,8 @@ class Run:
     @property
     def record(self) -> RunFolder:
         """Everything that can be read in the folder now: config, status, train and evaluation lines."""
-        return read(self.folder)
+        with restricted(self.trust):
+            return read(self.folder)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -83,11 +85,12 @@ class Run:
             PolicyError: a policy cannot be loaded.
         """
         from palaver.trainers.rollout.team import load_run
-        from palaver.trainers.train import prepare
+        from palaver.trainers.run import checkpoint
 
-        config = load(str(self.folder))
-        _, env, _ = prepare(config)
-        return load_run(self.folder, env.possible_agents, options or ModelOptions())
+        with restricted(self.trust):
+            config = load(str(self.folder))
+            agents = [*checkpoint.agents_of(checkpoint.newest(self.folder)[0]), *config.team.frozen]
+            return load_run(self.folder, agents, options or ModelOptions())
 
     def episodes(self, step: int | None = None) -> list[Episode]:
         """Episodes of the evaluation at a step, by default the last one."""
@@ -104,7 +107,8 @@ class Run:
         need("a plot", "train", "matplotlib", "PIL")
         from PIL import Image
 
-        page.write(self.folder)
+        with restricted(self.trust):
+            page.write(self.folder)
         with Image.open(self.folder / page.CURVE) as image:
             image.load()
         return image
@@ -146,7 +150,7 @@ def train(
         if resume:
             if settings or env or out or not isinstance(recipe, str | os.PathLike):
                 raise ConfigError("a resumed run keeps its config and folder: give the folder alone")
-            return Run(trainer.resume(Path(recipe), console=console))
+            return Run(trainer.resume(Path(recipe), console=console), trust=trust)
         given = dict(settings or {})
         if env is not None:
             given["env.id"] = spec(env).id
@@ -158,7 +162,7 @@ def train(
             launch |= {"recipe": os.fspath(recipe), "overrides": overrides}
             stem = Path(recipe).stem
         folder = Path(out) if out is not None else fresh(stem)
-        return Run(trainer.train(config, folder, console=console, launch=launch))
+        return Run(trainer.train(config, folder, console=console, launch=launch), trust=True)
 
 
 def _config(recipe: str | os.PathLike[str] | Mapping[str, Any] | RunConfig, overrides: Sequence[str]) -> RunConfig:
