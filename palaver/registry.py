@@ -88,13 +88,16 @@ class Spec:
 
     def task_keywords(self, source: str) -> dict[str, str]:
         """Keywords that choose the tasks; none for the sample of an environment that takes no tasks."""
+        return {self.teamsets: source} if source != SAMPLE or self.takes(self.teamsets) else {}
+
+    def takes(self, keyword: str) -> bool:
+        """Return whether the entry point takes a keyword argument, by name or as any."""
         keywords = self.keywords()
-        open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in keywords.values())
-        return {self.teamsets: source} if source != SAMPLE or open_ended or self.teamsets in keywords else {}
+        return keyword in keywords or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in keywords.values())
 
 
 _SPECS: dict[str, Spec] = {}
-_NAMED: dict[str, Spec] = {}  # `module:attribute` -> its spec, of which that is the id
+_NAMED: dict[str, Spec] = {}  # id -> its spec: `module:attribute`, and ids of other libraries
 
 
 def resolve(path: str) -> Any:
@@ -253,15 +256,13 @@ def make(id: str | type[ParallelEnv[str, str, str]], **kwargs: Any) -> ParallelE
     reward_spec = load_attribute(SPELLED)(kwargs["reward"]) if "reward" in kwargs else None
     if reward_spec is not None:
         return _rewarded(env_spec, reward_spec, kwargs)
-    allowed = env_spec.keywords()
-    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in allowed.values())
     for name in kwargs:
-        if name in allowed or open_ended:
+        if env_spec.takes(name):
             continue
         if name in COMMON:  # no name of a reward, and no keyword of this environment
             load_attribute(REWARDS)(str(kwargs[name]))
         else:
-            raise ConfigError(f"{env_spec.id} has no keyword {name!r}.{did_you_mean(name, allowed)}")
+            raise ConfigError(f"{env_spec.id} has no keyword {name!r}.{did_you_mean(name, env_spec.keywords())}")
     if env_spec.id in _NAMED:  # PettingZoo's registry takes no such ids
         return env_spec.creator()(**{**env_spec.kwargs, **kwargs})
     return registration.make("parallel", f"{NAMESPACE}/{env_spec.id}", **kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import platform
 import subprocess
@@ -46,6 +47,7 @@ def commit() -> str:
     return head + ("+" if head and _git(root, "status", "--porcelain", "--untracked-files=no") else "")
 
 
+@functools.cache
 def wheel() -> str:
     """Version and hash of an installed wheel, then `+` if its files differ; "" in a checkout.
 
