@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import random
 import re
 from collections.abc import Iterator
@@ -50,10 +49,11 @@ def spec(id: str) -> Spec:
     """
     name = id.removeprefix(PREFIX)
     tried = playable(name)
-    environment = importlib.import_module("palaver.envs.textarena.env").TextArenaEnv
+    from palaver.envs.textarena.env import TextArenaEnv
+
     return Spec(
         id=f"{PREFIX}{name}",
-        entry_point=functools.partial(environment, name),
+        entry_point=functools.partial(TextArenaEnv, name),
         summary=f"The game {name} of TextArena.",
         agents=agents(tried.players),
         turns=TURNS,
@@ -90,8 +90,9 @@ def games() -> dict[str, tuple[str, ...]]:
         ConfigError: TextArena is not installed.
     """
     need("textarena/NAME", "textarena", "textarena")
-    found: dict[str, tuple[str, ...]] = importlib.import_module("palaver.envs.textarena.game").registered()
-    return found
+    from palaver.envs.textarena.game import registered
+
+    return registered()
 
 
 def survey() -> Iterator[TriedGame]:

@@ -81,7 +81,6 @@ def guarded(state: RandomState) -> Iterator[None]:
     with _ONE_AT_A_TIME:
         _watch_process()
         own = random.getstate(), np.random.get_state()
-        compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a game's import would write its bytecode
         random.setstate(state.python)
         np.random.set_state(state.numpy)
         _caller.watched, _caller.reached = True, ""
@@ -102,7 +101,6 @@ def guarded(state: RandomState) -> Iterator[None]:
             state.python, state.numpy = random.getstate(), np.random.get_state()
             random.setstate(own[0])
             np.random.set_state(own[1])
-            sys.dont_write_bytecode = compiles
     if _caller.reached:
         raise ReachError(f"it asks for {_caller.reached}")
 
@@ -196,8 +194,10 @@ def _watch(event: str, args: tuple[Any, ...]) -> None:
     if not getattr(_caller, "watched", False):
         return
     reached = _REACHES.get(event, "")
-    if event == "open" and len(args) == 3 and (args[2] or 0) & _WRITES and ".pyc" not in str(args[0]):
-        reached = "a file to write"
+    if event == "open" and len(args) == 3 and (args[2] or 0) & _WRITES:
+        file = args[0]  # the number of a file that is open already, or its path; an import writes bytecode by both
+        if not isinstance(file, int) and ".pyc" not in str(file):
+            reached = "a file to write"
     if reached:
         _caller.reached = _caller.reached or reached
         raise _RefusalError(reached)
