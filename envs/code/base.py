@@ -28,6 +28,7 @@ _CANDIDATE = re.compile(r"\bcandidate\b")
 MOST_TURNS = 100
 MOST_TESTS = 100_000
 KEPT = 4096  # reports
+TESTS_PASSED = "every statement ran without an error"  # a model shipped with the project knows this text
 LASTING = frozenset({"pass", "fail", "error"})  # what does not depend on how busy the machine was
 
 _OWN_TESTS = """
@@ -129,7 +130,7 @@ class PairEnv(TextEnv):
         program = f"{preamble}\n{code}\n\n_TESTS = {tests!r}\n{_OWN_TESTS}"
         report = score(program, "assert own_tests() == []", "own_tests", limits=self.limits)
         if report.verdict == "pass":
-            return "every statement ran without an error"
+            return TESTS_PASSED
         result: Report | TestResult = report.results[0] if report.results else report
         return result.message or result.verdict
 

@@ -15,10 +15,9 @@ import sys
 import threading
 from collections.abc import Mapping
 from functools import partial
-from importlib import util
 from typing import Any
 
-from palaver.core import ConfigError, TaskError, did_you_mean
+from palaver.core import TaskError, did_you_mean, need
 from palaver.envs.base.tasks import Task, load_tasks
 from palaver.envs.maths import answers
 from palaver.envs.workflows.scoring import Marks
@@ -54,10 +53,7 @@ def load_procedural(source: str) -> tuple[Task, ...]:
     match = _SOURCE.fullmatch(source)
     if match is None or int(match["size"]) < 1:
         raise TaskError(f"tasks={source!r} cannot be read; write rg:NAME:SIZE:SEED, for example rg:chain_sum:100:7")
-    if util.find_spec("reasoning_gym") is None:
-        raise ConfigError(
-            f"tasks={source!r} needs reasoning_gym; install it with: pip install 'palaver[reasoning-gym]'"
-        )
+    need(f"tasks={source!r}", "reasoning-gym")
     rows = partial(_rows, name=match["name"])
     return load_tasks(
         f"generated:{match['seed']}:{match['size']}{match['slice'] or ''}", sample=rows, fields={"question": str}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from palaver.core import ConfigError, ToolCall
 from palaver.envs.base.checks import check_hostile
 from palaver.envs.base.tools import MOST_ARGUMENTS, MOST_CALLS, MOST_RESULT, ToolError, call_tools, schema_of
+from palaver.envs.code.base import TESTS_PASSED
 from palaver.envs.code.mini import own_tests
 from palaver.envs.maths.calculator import calculator
 from palaver.envs.maths.mini.corpus import with_calculator
@@ -239,17 +240,17 @@ def test_demonstrations_run_the_first_reading_and_are_right_behind_its_report() 
     tests_of = {talk: talk[0].content.partition("Your part passes:\n")[2] for talk, _ in demos}
     reports = [(talk, text) for talk, text in demos if talk[-1].role == "tool"]
     assert 300 < len(reports) < 500
-    assert 0.4 < sum(talk[-1].content == own_tests.PASSED for talk, _ in reports) / len(reports) < 0.6
+    assert 0.4 < sum(talk[-1].content == TESTS_PASSED for talk, _ in reports) / len(reports) < 0.6
     for talk, text in reports[::20]:
         (call,) = talk[1].calls
         assert run_tests(**json.loads(call.arguments)) == talk[-1].content
-        assert run_tests(text, tests_of[talk]) == own_tests.PASSED
+        assert run_tests(text, tests_of[talk]) == TESTS_PASSED
     calls = [(talk, call) for talk, text in demos if talk[-1].role == "user" for call in parse_calls(text)[1]]
     assert 150 < len(calls) < 250
     assert all(json.loads(call.arguments)["tests"] == tests_of[talk] for talk, call in calls)
     assert all(talk[0].content.startswith("Tool run_tests(") for talk, _ in calls)
     direct = [(talk, text) for talk, text in demos if talk[-1].role == "user" and text.startswith("def ")]
-    right = [run_tests(text, tests_of[talk]) == own_tests.PASSED for talk, text in direct[::8]]
+    right = [run_tests(text, tests_of[talk]) == TESTS_PASSED for talk, text in direct[::8]]
     assert 0.35 < sum(right) / len(right) < 0.65
 
 

@@ -7,13 +7,12 @@ import random
 
 from palaver.core import Conversation, Message, ToolCall, stable_seed
 from palaver.envs.base.tools import schema_of
-from palaver.envs.code.base import PairEnv
+from palaver.envs.code.base import TESTS_PASSED, PairEnv
 from palaver.envs.code.mini.family import HELD_OUT, Combination, combinations, opening
 from palaver.utils.tool_calls import tool_line, written
 
 ANSWERS = 4  # to each prompt; they share its computation in training
 TINY = {"steps": 400, "batch": 12, "texts": 19200, "adam_lr": 0.005}
-PASSED = "every statement ran without an error"
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -35,7 +34,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
         right, readings = _half(problem, agent), [_half(reading, agent) for reading in problem.readings]
         call = _call(readings[0], tests)
         if kind == 2:
-            result = PASSED if right == readings[0] else failed(tests)
+            result = TESTS_PASSED if right == readings[0] else failed(tests)
             conversation += (Message("assistant", "", (call,)), Message("tool", result, call_id=call.id))
             demos += [(conversation, right)] * ANSWERS
             continue
