@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from palaver import plugins
+from palaver.agents.base.rewards import MODELS
+from palaver.agents.make_policy import FORMS
 from palaver.core import ConfigError
 from tests.installed import install
 
@@ -69,6 +71,10 @@ def command(commands):
         return written
 
     return run
+
+
+def test_no_kind_of_a_policy_or_reward_is_a_module():
+    assert {*FORMS, *MODELS} <= plugins.KINDS
 
 
 def test_forms():

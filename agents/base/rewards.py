@@ -19,7 +19,7 @@ from palaver.core import ConfigError, did_you_mean, load_attribute, need
 from palaver.scoring import Reward, Score, ScoringRequest
 from palaver.text import one_line
 
-_KINDS = MappingProxyType(
+MODELS = MappingProxyType(
     {"judge": "palaver.agents.judges.judge:make_judge", "rm": "palaver.agents.reward_models.model:load"}
 )
 
@@ -36,18 +36,18 @@ def make_reward(name: str) -> Reward:
         PolicyError: the reward model does not exist.
     """
     kind, _, argument = name.partition(":")
-    if kind not in _KINDS:
+    if kind not in MODELS:
         return _plugin_reward(name)
     if not argument:
         raise ConfigError(f"the reward {name!r} is empty; write judge:SPEC or rm:PATH")
     if kind == "judge":
-        judge: Reward = load_attribute(_KINDS[kind])(argument)
+        judge: Reward = load_attribute(MODELS[kind])(argument)
         return judge
     path, options = split_options(argument)
     if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise ConfigError(f"there is no reward model in {path!r}; train one first, or correct the path")
     need(repr(name), "train")
-    return Later(name, lambda: load_attribute(_KINDS[kind])(path, options))
+    return Later(name, lambda: load_attribute(MODELS[kind])(path, options))
 
 
 def _plugin_reward(name: str) -> Reward:
@@ -60,7 +60,7 @@ def _plugin_reward(name: str) -> Reward:
     absent = plugins.is_code(source) and find_spec(re.split("[.:]", source)[0]) is None
     found = None if absent else plugins.find("rewards", source)
     if found is None:
-        known = [*_KINDS, *plugins.installed("rewards")]
+        known = [*MODELS, *plugins.installed("rewards")]
         raise ConfigError(f"there is no reward {name!r}; write judge:SPEC or rm:PATH.{did_you_mean(source, known)}")
     if isinstance(found, type):
         try:
