@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -149,3 +150,26 @@ def test_a_recipe_from_elsewhere_runs_no_code(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="has no attribute 'Env'"):
         palaver.train(tmp_path / "recipe.yaml", out=tmp_path / "run", trust=True)
     assert (tmp_path / "canary").exists()
+
+
+def test_a_run_folder_from_elsewhere_runs_no_code(tmp_path, monkeypatch, run):
+    shutil.copytree(run.folder, tmp_path / "run")
+    (tmp_path / "stranger.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')", encoding="utf-8")
+    file = tmp_path / "run" / "config.yaml"
+    config = file.read_text(encoding="utf-8").replace("name: magrpo", "name: stranger:Algorithm")
+    file.write_text(config, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    copied = palaver.Run(tmp_path / "run")
+    assert copied.metrics == run.metrics
+    copied.plot()
+    with pytest.raises(ConfigError, match="--trust"):
+        copied.team()
+    assert not (tmp_path / "canary").exists()
+    with pytest.raises(ConfigError, match="has no attribute 'Algorithm'"):
+        palaver.Run(tmp_path / "run", trust=True).team()
+    assert (tmp_path / "canary").exists()
+
+
+def test_a_run_has_its_team_and_one_of_another_process_too(run):
+    for found in (run, palaver.Run(run.folder)):
+        assert set(found.team()) == {"a1", "a2"}
