@@ -62,7 +62,7 @@ class Branch:
         return agent in alive and bool(self.infos[agent].get("can_act", True))
 
     def unanswered(self, agent: str) -> str:
-        """All that the agent has not answered yet; of more than `max_length` characters the last ones."""
+        """Return what the agent has not answered yet, cut at its start to `max_length`."""
         last = self.conversations[agent][-1]
         return last.content[-self.env.max_length :] if last.role == "user" else ""
 

@@ -151,11 +151,7 @@ def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
 
 
 def ready_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
-    """Make an environment, and load what its reward needs.
-
-    Raises:
-        PalaverError: see `text_env`, or the reward cannot be loaded.
-    """
+    """Make an environment, with its judge or reward model loaded; see `text_env`."""
     env = text_env(id, keywords)
     if isinstance(env, RewardWrapper):
         env.ready()

@@ -12,7 +12,8 @@ from palaver.agents.make_policy import make_policy
 from palaver.core import Message, Request
 from tests.benchmarks.doors.relay import AGENTS, Relay
 
-HANDFUL = ("arxiv-v0", "echo-v0", "pioneer-v0", "gsm8k-v0", "matrix-v1", "strbuild-v0")
+_QUICK = ("arxiv-v0", "echo-v0", "pioneer-v0", "gsm8k-v0", "matrix-v1", "strbuild-v0")
+EVERY = [pytest.param(id, marks=[] if id in _QUICK else pytest.mark.slow) for id in palaver.specs()]
 
 
 @pytest.fixture
@@ -29,6 +30,14 @@ def forget(spec):
     registration.aec_registry.pop(f"palaver/{spec.id}")
     for id in registry.agent_ids(spec).values():
         gymnasium.registry.pop(id)
+
+
+@pytest.fixture
+def native(request):
+    """`native_returns`, where the simulator of battles is set up if it is needed."""
+    if "pokemon" in request.node.name:
+        request.getfixturevalue("pool")
+    return native_returns
 
 
 class Babbler:

@@ -12,7 +12,7 @@ from pettingzoo.test import api_test
 
 import palaver
 from palaver.core import ConfigError
-from tests.benchmarks.doors.conftest import HANDFUL, Babbler, native_returns
+from tests.benchmarks.doors.conftest import EVERY, Babbler
 
 
 def finish(view, id, seed):
@@ -44,20 +44,20 @@ def test_every_environment_passes_pettingzoos_test(id, request):
     assert isinstance(space["text"], Text)
 
 
-@pytest.mark.parametrize("id", HANDFUL)
-def test_rewards_are_those_of_the_environment(id):
+@pytest.mark.parametrize("id", EVERY)
+def test_rewards_are_those_of_the_environment(id, native):
     view = pettingzoo.make("aec", f"palaver/{id}")
     for seed in range(100):
         _, returns = finish(view, id, seed)
-        assert returns == pytest.approx(native_returns(id, seed, view.turns), abs=1e-9)
+        assert returns == pytest.approx(native(id, seed, view.turns), abs=1e-9)
 
 
-def test_only_agents_that_may_act_are_selected(relay):
+def test_only_agents_that_may_act_are_selected(relay, native):
     view = pettingzoo.make("aec", f"palaver/{relay}")
     for seed in range(100):
         order, returns = finish(view, "arxiv-v0", seed)
         assert order == ["a", "c", "b", "a", "c", "a"]
-        assert returns == pytest.approx(native_returns(relay, seed, view.turns), abs=1e-9)
+        assert returns == pytest.approx(native(relay, seed, view.turns), abs=1e-9)
 
 
 def test_agents_do_not_see_what_others_write_in_the_same_turn():

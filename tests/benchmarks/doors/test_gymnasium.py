@@ -13,7 +13,7 @@ from palaver.agents.simple import EchoPolicy, ScriptedPolicy
 from palaver.benchmarks.doors.single_agent import SingleAgentEnv
 from palaver.core import ConfigError, PolicyError, TaskError
 from palaver.registry import Spec, agent_ids
-from tests.benchmarks.doors.conftest import HANDFUL, Babbler, native_returns
+from tests.benchmarks.doors.conftest import EVERY, Babbler
 from tests.envs.rewards import Length
 
 SINGLE = [(id, agent) for id, spec in palaver.specs().items() for agent in spec.agents]
@@ -41,25 +41,25 @@ def test_every_agent_passes_gymnasiums_checks(id, agent, request):
     env.close()
 
 
-@pytest.mark.parametrize("id", HANDFUL)
-def test_rewards_are_those_of_the_environment(id):
+@pytest.mark.parametrize("id", EVERY)
+def test_rewards_are_those_of_the_environment(id, native):
     agents = palaver.spec(id).agents
     envs = [gymnasium.make(agent_ids(palaver.spec(id))[agent]).unwrapped for agent in agents]
     distinct = set()
     for seed in range(100):
         env = envs[seed % len(envs)]
         total, _ = finish(env, Babbler(id, seed), seed)
-        assert total == pytest.approx(native_returns(id, seed, env.turns)[env.agent], abs=1e-9)
+        assert total == pytest.approx(native(id, seed, env.turns)[env.agent], abs=1e-9)
         distinct.add(total)
     assert len(distinct) > 1
 
 
 @pytest.mark.parametrize("agent", ["a", "b", "c"])
-def test_turns_of_others_are_played_and_their_rewards_summed(relay, agent):
+def test_turns_of_others_are_played_and_their_rewards_summed(relay, agent, native):
     env = SingleAgentEnv(relay, agent, {a: EchoPolicy() for a in "abc"})
     for seed in range(100):
         total, _ = finish(env, Babbler("arxiv-v0", seed), seed)
-        assert total == pytest.approx(native_returns(relay, seed, env.turns)[agent], abs=1e-9)
+        assert total == pytest.approx(native(relay, seed, env.turns)[agent], abs=1e-9)
 
 
 def test_an_observation_is_what_the_agent_has_not_answered(relay):

@@ -11,7 +11,7 @@ import palaver
 from palaver.agents.simple import EchoPolicy
 from palaver.benchmarks.doors.trl.export import export_trl
 from palaver.core import ConfigError, PolicyError, Sampling
-from tests.benchmarks.doors.conftest import HANDFUL, Babbler, native_returns
+from tests.benchmarks.doors.conftest import EVERY, Babbler
 
 torch = pytest.importorskip("torch")
 trl = pytest.importorskip("trl")
@@ -36,14 +36,14 @@ def trainer(loaded, **changes):
 
 
 @pytest.mark.parametrize(("id", "agent"), [("echo-v0", "a2"), ("pioneer-v0", "observer"), ("arxiv-v0", "method")])
-def test_rows_are_episodes_and_rewards_those_of_the_environment(loaded, id, agent):
+def test_rows_are_episodes_and_rewards_those_of_the_environment(loaded, id, agent, native):
     play = rollout.EpisodeRollout(id, agent, seed=3)
     tasks = [task.id for task in play.env.tasks][:10]
     rows = play([task for task in tasks for _ in range(10)], trainer(loaded))
     assert {len(row) for row in rows.values()} == {100}
     for n, episode in enumerate(play.episodes):
         assert episode.task == tasks[n // 10]
-        returns = native_returns(id, episode.seed % 2**31, episode.turns, task=episode.task)
+        returns = native(id, episode.seed % 2**31, episode.turns, task=episode.task)
         assert rows["episode_reward"][n] == pytest.approx(returns[agent], abs=1e-9)
         lengths = {len(rows[name][n]) for name in ("completion_ids", "logprobs", "env_mask")}
         assert len(lengths) == 1
@@ -52,11 +52,11 @@ def test_rows_are_episodes_and_rewards_those_of_the_environment(loaded, id, agen
     assert len({tuple(ids) for ids in rows["completion_ids"]}) > 50
 
 
-def test_the_team_reward_is_the_mean_of_the_agents(loaded, relay):
+def test_the_team_reward_is_the_mean_of_the_agents(loaded, relay, native):
     partners = {a: EchoPolicy() for a in "ac"}
     play = rollout.EpisodeRollout(relay, "b", partners, reward="team", max_tokens=4)
     (reward,) = play(["one"], trainer(loaded))["episode_reward"]
-    returns = native_returns(relay, play.episodes[0].seed % 2**31, play.episodes[0].turns, task="one")
+    returns = native(relay, play.episodes[0].seed % 2**31, play.episodes[0].turns, task="one")
     assert reward == pytest.approx(sum(returns.values()) / 3, abs=1e-9)
 
 
@@ -121,8 +121,8 @@ def test_mistakes_in_a_rollout():
         rollout.EpisodeRollout("echo-v0", "a1", reward="mine")
 
 
-@pytest.mark.parametrize("id", HANDFUL)
-def test_rewards_of_the_tool_environment_are_those_of_the_environment(id):
+@pytest.mark.parametrize("id", EVERY)
+def test_rewards_of_the_tool_environment_are_those_of_the_environment(id, native):
     agent = palaver.spec(id).agents[0]
     env = tools.ToolEnvironment(id, agent)
     for n, row in enumerate([*tools.task_dataset(id).select(range(1))] * 100):
@@ -131,7 +131,7 @@ def test_rewards_of_the_tool_environment_are_those_of_the_environment(id):
         while not env._over and draws.random() < 0.9:
             observation = env.say(answer(observation))
         reward = env.get_reward()  # plays turns that are left
-        returns = native_returns(id, n, env._env.turns, task=row["task"])
+        returns = native(id, n, env._env.turns, task=row["task"])
         assert reward == pytest.approx(returns[agent], abs=1e-9)
         with pytest.raises(ValueError, match="the episode is over"):
             env.say("more")
