@@ -26,10 +26,10 @@ help:  ## show this list
 demo: $(VENV)/.installed-demo  ## train tiny agents to write and to program together, and show it: runs/demo-TIME
 	@$(BIN)/palaver demo --out "runs/demo-$$(date +%Y%m%d-%H%M%S)" $(ARGS)
 
-test: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the quick tests, at most 8 minutes on 2 idle cores
+test: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.poke-env  ## run the quick tests, at most 8 minutes on 2 idle cores
 	@$(TEST) $(PARALLEL) -m "not slow and not door" $(ARGS)
 
-test-all: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, the slow ones too
+test-all: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.poke-env  ## run the tests, the slow ones too
 	@$(TEST) $(PARALLEL) -m "not door" $(ARGS)
 
 test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each instruction set, 1 and 2 threads, and a busy machine
@@ -89,6 +89,16 @@ $(VENV)/.sandbox: $(VENV)/.made
 # once for each environment and pinned simulator
 $(VENV)/.showdown: $(VENV)/.installed-dev envs/pokemon/showdown/package-lock.json
 	@$(MAKE) --no-print-directory showdown
+	@touch $@
+
+# poke-env pins another Gymnasium, so it has an environment of its own, which finds all else in this one
+$(VENV)/.poke-env: $(VENV)/.installed-dev
+	@echo "Installing palaver[poke-env] into $(VENV)/poke-env ..."
+	@{ $(BIN)/python -m venv $(VENV)/poke-env && \
+	  $(VENV)/poke-env/bin/python -m pip --disable-pip-version-check install -qq --no-compile -e '.[poke-env]' && \
+	  $(BIN)/python -c "import sysconfig as s; print('import site; site.addsitedir(%r)' % s.get_path('purelib'))" > \
+	    "$$($(VENV)/poke-env/bin/python -c "import sysconfig as s; print(s.get_path('purelib'))")/others.pth"; } || \
+	  { rm -rf $(VENV)/poke-env; echo "poke-env cannot be installed: the tests of its players are skipped."; }
 	@touch $@
 
 # torch goes first and alone: a resolver that meets it as somebody's dependency may choose another build

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import util
+from pathlib import Path
 
 import pytest
 
 from palaver.core import PolicyError
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.players import poke_env as foreign
+
+OWN_PYTHON = Path(sys.prefix) / "poke-env" / "bin" / "python"  # of the environment that `make test` makes for poke-env
 
 
 def _play(format, seed):
@@ -41,3 +46,18 @@ def test_without_poke_env_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setattr(util, "find_spec", lambda _: None)
     with pytest.raises(PolicyError, match=r"pip install 'palaver\[poke-env\]'"):
         foreign.random_player(env, "p1", 0)
+
+
+@pytest.mark.skipif(bool(util.find_spec("poke_env")) or not OWN_PYTHON.exists(), reason="poke-env has no environment")
+def test_poke_env_in_an_environment_of_its_own():
+    root = Path(__file__).resolve().parents[3]
+    files = [__file__, str(root / "tests" / "benchmarks" / "test_pokemon_seat.py")]
+    done = subprocess.run(
+        [str(OWN_PYTHON), "-m", "pytest", "-q", "-n", "0", "-rs", *files],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "poke-env is not installed" not in done.stdout
