@@ -83,6 +83,8 @@ CALLS = (
     Call("export trl echo-v0 --agent a1 --out exported"),
     Call("results rescore rows/echo-v0--random.json"),
     Call("results analyse trained --tasks 1 --contexts 1 --alternatives 2 --replays 1"),
+    Call("results sweep matrix-xor --over optim.lr=[1e-4,1e-3] --halve 2 --dry-run"),
+    Call("results sweep matrix-xor --over optim.lr=3", refusal="optim.lr"),
     Call("experiment matrix-games lab.games=[xor] lab.algorithms=[magrpo] lab.seeds=1 --dry-run"),
     Call("experiment matrix-games lab.games=[xor] lab.algorithms=[magrpo] lab.seeds=1 train.steps=1 --out lab"),
     Call("experiment matrix-games --explain"),

@@ -144,7 +144,7 @@ def compare(trials: Sequence[Trial], by: str = "algorithm", window: int | None =
 
     Args:
         trials: finished runs.
-        by: a key of the config, as `team.kind`, or one of the short names in `SHORT`.
+        by: a key of the config, as `team.kind`, or one of the short names in `SHORT`; several with commas between.
         window: updates in the moving means; None takes a tenth of the shortest run, at most 20.
 
     Raises:
@@ -152,7 +152,8 @@ def compare(trials: Sequence[Trial], by: str = "algorithm", window: int | None =
     """
     members: dict[str, list[Trial]] = {}
     for trial in trials:
-        members.setdefault(value_of(trial.config, SHORT.get(by, by)), []).append(trial)
+        name = ", ".join(value_of(trial.config, SHORT.get(key, key)) for key in by.split(","))
+        members.setdefault(name, []).append(trial)
     notes = [note for name, group in members.items() for note in _check(name, group)]
     shares = _scale(trials)
     if shares:

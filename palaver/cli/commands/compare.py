@@ -47,7 +47,8 @@ def compare(
         Path | None, typer.Option(help="The figure, a .png.", show_default=f"{PICTURE} in the folder the runs lie in")
     ] = None,
     by: Annotated[
-        str, typer.Option(help="Key that defines the groups: algorithm, env, team, model, or any of the config.")
+        str,
+        typer.Option(help="Keys that define the groups, as KEY,KEY: algorithm, env, team, or of the config."),
     ] = "algorithm",
     time: Annotated[Time, typer.Option(help="The seconds drawn: wall, or CPU of the main process.")] = Time.wall,
     window: Annotated[

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from palaver.cli import options
 from palaver.cli.commands.evaluate import save
+from palaver.cli.groups import sweep
 from palaver.cli.output import console, count, facts, note, say
 from palaver.core import ConfigError, need
 from palaver.utils.config import merged, parse_overrides
@@ -52,6 +53,9 @@ Single messages of the run's own rollouts are replayed with fresh texts of the o
 """
 
 app = options.group(help=HELP)
+
+
+app.command("sweep", help=sweep.HELP)(sweep.sweep)
 
 
 @app.command(help=RESCORE)
