@@ -31,7 +31,7 @@ MOST_CANDIDATES = 999
 _FIXED = ("seed", "out", "tuning", "train.steps")  # set by the sweep itself
 
 
-class Part(NamedTuple):
+class SweepPart(NamedTuple):
     """One part of a sweep: steps of each run, and number of candidates."""
 
     steps: int
@@ -70,7 +70,7 @@ class Sweep:
     keys: tuple[str, ...]
     candidates: tuple[tuple[str, ...], ...]
     seeds: tuple[int, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[SweepPart, ...]
 
     @property
     def by(self) -> str:
@@ -154,16 +154,16 @@ def _values(item: str) -> tuple[str, list[Any]]:
     return key, value
 
 
-def _parts(candidates: int, steps: int, halve: int) -> tuple[Part, ...]:
+def _parts(candidates: int, steps: int, halve: int) -> tuple[SweepPart, ...]:
     """Parts of a sweep: steps grow, and candidates fall, by the factor `halve`.
 
     >>> [tuple(part) for part in _parts(9, 90, 3)]
     [(10, 9), (30, 3), (90, 1)]
     """
-    parts = [Part(steps, candidates)]
+    parts = [SweepPart(steps, candidates)]
     while halve and candidates >= halve ** len(parts) and parts[0].steps > 1:
-        parts.insert(0, Part(max(1, steps // halve ** len(parts)), candidates))
-    return tuple(Part(part.steps, max(1, candidates // (halve or 1) ** place)) for place, part in enumerate(parts))
+        parts.insert(0, SweepPart(max(1, steps // halve ** len(parts)), candidates))
+    return tuple(SweepPart(part.steps, max(1, candidates // (halve or 1) ** place)) for place, part in enumerate(parts))
 
 
 def run(
@@ -275,7 +275,7 @@ def _write(sweep: Sweep, result: SweepResult, folder: Path, provenance: Mapping[
 
 
 def best_config(sweep: Sweep, best: int) -> RunConfig:
-    """Config of a candidate in full; its `tuning` holds the seeds and tasks that the sweep has used.
+    """Full config of a candidate, whose `tuning` holds the seeds and tasks of the sweep.
 
     Runs on those are refused in reports. The seed is the smallest that was not used.
     """
