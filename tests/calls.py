@@ -83,6 +83,7 @@ CALLS = (
     Call("export trl echo-v0 --agent a1 --out exported"),
     Call("results rescore rows/echo-v0--random.json"),
     Call("results analyse trained --tasks 1 --contexts 1 --alternatives 2 --replays 1"),
+    Call("results card runs/a --data runs/a/episodes/eval-000130.jsonl --out cards"),
     Call("experiment matrix-games lab.games=[xor] lab.algorithms=[magrpo] lab.seeds=1 --dry-run"),
     Call("experiment matrix-games lab.games=[xor] lab.algorithms=[magrpo] lab.seeds=1 train.steps=1 --out lab"),
     Call("experiment matrix-games --explain"),
