@@ -47,7 +47,7 @@ test-sdist: $(VENV)/.installed-dev  ## build the source distribution, and run so
 	@$(TEST) tests/test_sdist.py $(ARGS)
 
 site: $(VENV)/.installed-docs  ## build the site of the documentation, without network: site/index.html
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 leaderboard: $(VENV)/.installed-demo $(VENV)/.showdown  ## measure what is missing on the leaderboard and write it
