@@ -18,7 +18,7 @@ TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(BIN)/python -m pytest
 PARALLEL := -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo leaderboard test test-all test-cpus test-doors test-extras lint install sandbox showdown clean
+.PHONY: help demo leaderboard test test-all test-cpus test-doors test-extras test-sdist site lint install sandbox showdown clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ demo: $(VENV)/.installed-demo  ## train tiny agents to write and to program toge
 test: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.poke-env  ## run the quick tests, at most 8 minutes on 2 idle cores
 	@$(TEST) $(PARALLEL) -m "not slow and not door" $(ARGS)
 
-test-all: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.poke-env  ## run the tests, the slow ones too
+test-all: $(VENV)/.installed-dev $(VENV)/.installed-docs $(VENV)/.installed-release $(VENV)/.showdown $(VENV)/.poke-env  ## run the tests, the slow ones too
 	@$(TEST) $(PARALLEL) -m "not door" $(ARGS)
 
 test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each instruction set, 1 and 2 threads, and a busy machine
@@ -42,6 +42,13 @@ test-doors: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.installed-reasonin
 
 test-extras: $(VENV)/.installed-dev  ## install core alone, each extra and all into environments of their own, and run every command in each
 	@$(BIN)/python -m tests.extras $(ARGS)
+
+test-sdist: $(VENV)/.installed-dev $(VENV)/.installed-release  ## build the source distribution, and run some of its tests in it
+	@$(TEST) tests/test_sdist.py $(ARGS)
+
+site: $(VENV)/.installed-docs  ## build the site of the documentation, without network: site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
 
 leaderboard: $(VENV)/.installed-demo $(VENV)/.showdown  ## measure what is missing on the leaderboard and write it
 	@$(BIN)/palaver leaderboard --measure $(ARGS)
@@ -78,7 +85,7 @@ showdown: $(VENV)/.installed-dev  ## install the simulator of the Pokémon envir
 	  echo "The Pokémon environments and their tests need it; everything else works without."
 
 clean:  ## remove the environment, caches and builds; runs/ stays
-	@rm -rf $(VENV) build dist palaver.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) build dist site palaver.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # once for each environment; what cannot be installed is said, and stops nothing

@@ -85,6 +85,7 @@ CALLS = (
     Call("results analyse trained --tasks 1 --contexts 1 --alternatives 2 --replays 1"),
     Call("results sweep matrix-xor --over optim.lr=[1e-4,1e-3] --halve 2 --dry-run"),
     Call("results sweep matrix-xor --over optim.lr=3", refusal="optim.lr"),
+    Call("results card runs/a --data runs/a/episodes/eval-000130.jsonl --out cards"),
     Call("experiment matrix-games lab.games=[xor] lab.algorithms=[magrpo] lab.seeds=1 --dry-run"),
     Call("experiment matrix-games lab.games=[xor] lab.algorithms=[magrpo] lab.seeds=1 train.steps=1 --out lab"),
     Call("experiment matrix-games --explain"),

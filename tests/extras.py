@@ -26,7 +26,17 @@ UNPINNED = ("poke-env", "pokemon", "vllm")  # extras that need other versions th
 LEFT_OUT = ("vllm",)  # unless named: gigabytes, with a torch of its own, and no command imports it
 LIMIT_S = 300.0  # of one call
 INSTALL_S = 3600.0
-INGREDIENTS = ("palaver", "envs", "agents", "trainers", "benchmarks", "pyproject.toml", "README.md", "LICENSE")
+INGREDIENTS = (
+    "palaver",
+    "envs",
+    "agents",
+    "trainers",
+    "benchmarks",
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+)
 # every help text, in one process
 HELP = """
 import typer

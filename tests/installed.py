@@ -12,7 +12,7 @@ from tests.architecture.source import ROOT, WINGS
 
 PLUGIN = Path(__file__).parent / "plugin"
 NAME = "palaver_crossing"
-INGREDIENTS = ("palaver", *WINGS, "pyproject.toml", "README.md", "LICENSE")
+INGREDIENTS = ("palaver", *WINGS, "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
 def install(site: Path) -> Path:

@@ -145,11 +145,19 @@ def episode_of(record: dict[str, Any]) -> Episode | None:
     """A record that can be shown as an episode, else None."""
     try:
         episode = Episode.from_dict(record)
-        named = all(isinstance(name, str) for name in (episode.env, episode.task, episode.stop))
-        complete = named and isinstance(episode.seed, int) and isinstance(episode.team, Mapping)
-        return episode if complete and all(map(_sound, episode.turns)) else None
     except (KeyError, TypeError, AttributeError):
         return None
+    return episode if is_sound(episode) else None
+
+
+def is_sound(episode: Episode) -> bool:
+    """Return whether the fields of an episode that pages show have the expected types."""
+    try:
+        named = all(isinstance(name, str) for name in (episode.env, episode.task, episode.stop))
+        complete = named and isinstance(episode.seed, int) and isinstance(episode.team, Mapping)
+        return complete and all(map(_sound, episode.turns))
+    except (KeyError, TypeError, AttributeError):
+        return False
 
 
 def _sound(turn: Turn) -> bool:

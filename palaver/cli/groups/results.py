@@ -16,18 +16,21 @@ from palaver.cli.groups import sweep
 from palaver.cli.output import console, count, facts, note, say
 from palaver.core import ConfigError, need
 from palaver.utils.config import merged, parse_overrides
+from palaver.utils.run_folder import publish_folder, writing
 
 if TYPE_CHECKING:
     from palaver.benchmarks.evaluation.credit import Credit
     from palaver.benchmarks.evaluation.rescore import RescoreResult
 
-HELP = """Score stored episodes again, and analyse the credit of a run.
+HELP = """Score stored episodes again, analyse the credit of a run, and write its model card.
 
 [bold]Examples[/bold]
 
 [cyan]palaver results rescore runs/FOLDER/episodes/eval-000130.jsonl gated=false[/cyan]
 
 [cyan]palaver results analyse runs/FOLDER[/cyan]
+
+[cyan]palaver results card runs/FOLDER[/cyan]
 """
 RESCORE = """Score stored episodes again, with other rewards.
 
@@ -50,6 +53,18 @@ ANALYSE = """Measure credit fidelity and inter-agent influence of a run.
 [cyan]palaver results analyse runs/FOLDER --contexts 64 --replays 16 --json[/cyan]
 
 Single messages of the run's own rollouts are replayed with fresh texts of the other agents and fresh continuations.
+"""
+CARD = """Write the model card of a run, and a data card of episodes, for the Hugging Face hub.
+
+[bold]Examples[/bold]
+
+[cyan]palaver results card runs/FOLDER[/cyan]
+
+[cyan]palaver results card runs/FOLDER --data runs/FOLDER/episodes/eval-000130.jsonl --out team[/cyan]
+
+[cyan]palaver results card runs/FOLDER --push OWNER/NAME[/cyan]  [dim]# a private repository, until you open it[/dim]
+
+DIR/model holds the card, the weights of the newest checkpoint, the config and the metrics; DIR/dataset the episodes.
 """
 
 app = options.group(help=HELP)
@@ -145,3 +160,41 @@ def _show_credit(result: Credit) -> None:
             ]
         )
     )
+
+
+@app.command(help=CARD)
+def card(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    data: Annotated[Path | None, typer.Option(help="A JSON-lines file of episodes, packed or not.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="A new folder.", show_default="RUN/hub")] = None,
+    repository: Annotated[
+        str, typer.Option("--push", metavar="OWNER/NAME", help="Upload to these repositories of the hub.")
+    ] = "",
+) -> None:
+    """Write the model card of a run and the data card of episodes."""
+    need("a model card", "train", "huggingface_hub", "torch", "datasets")
+    from palaver.benchmarks.cards import data_card, hub, model_card
+    from palaver.benchmarks.reports.run_folder import read
+
+    source = read(run)
+    folder = out or run / "hub"
+    if repository:
+        hub.refuse_no_repository(repository)
+    if folder.exists():
+        raise ConfigError(
+            f"{str(folder)!r} exists, and its cards may have been edited: remove it, or name another --out"
+        )
+
+    def fill(folder: Path) -> None:
+        (folder / "model").mkdir()
+        model_card.write_model(source, folder / "model")
+        if data is not None:
+            (folder / "dataset").mkdir()
+            data_card.write_data(data, folder / "dataset")
+
+    with writing(folder.parent):
+        publish_folder(folder, fill)
+    for part in sorted(folder.iterdir()):
+        say(str(part / model_card.README))
+        if repository:
+            say(hub.push(part, repository, "dataset" if part.name == "dataset" else "model"))

@@ -1,0 +1,1 @@
+"""Model cards of runs and data cards of episodes, as folders for the Hugging Face hub."""
