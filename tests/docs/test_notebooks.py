@@ -29,7 +29,8 @@ def test_notebooks_are_kept_without_outputs():
         nbformat.validate(notebook)
         assert "pip install -e '.[" in notebook.cells[0].source, name
         for cell in notebook.cells:
-            assert not cell.get("outputs") and cell.get("execution_count") is None, f"{name}: {cell.source}"
+            assert not cell.get("outputs"), f"{name}: {cell.source}"
+            assert cell.get("execution_count") is None, f"{name}: {cell.source}"
 
 
 @pytest.fixture
