@@ -61,7 +61,7 @@ def packages() -> dict[str, str]:
 
 
 def find(group: Group, name: str, error: type[PalaverError] = ConfigError) -> Any:
-    """Load what this process, a package or `module:attribute` provides under a name; None if none does.
+    """Load what this process, a package or `module:attribute` provides under a name, or None.
 
     Raises:
         ConfigError: (or `error`) it cannot be imported, or only a file names it.
@@ -107,7 +107,7 @@ def declare(paths: Iterable[str]) -> None:
 
 
 def provide(group: Group, name: str, provided: object) -> None:
-    """Let this process find an object under a name; a later one, as in a notebook, replaces the former."""
+    """Let this process find an object under a name; a later object replaces it."""
     _provided[group, name] = provided
 
 
