@@ -32,6 +32,7 @@ _NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _CODE = re.compile(rf"({_NAME}):{_NAME}")
 _WITHIN = re.compile(rf"(?<![\w.])(?=({_NAME}:{_NAME}))")  # overlapping, as in `scripted:module:function`
 _declared: set[str] = set()
+_provided: dict[tuple[Group, str], Any] = {}
 
 
 def is_code(name: str) -> bool:
@@ -60,11 +61,13 @@ def packages() -> dict[str, str]:
 
 
 def find(group: Group, name: str, error: type[PalaverError] = ConfigError) -> Any:
-    """Load what a package or `module:attribute` provides under a name; None if neither does.
+    """Load what this process, a package or `module:attribute` provides under a name, or None.
 
     Raises:
         ConfigError: (or `error`) it cannot be imported, or only a file names it.
     """
+    if (group, name) in _provided:
+        return _provided[group, name]
     entry = installed(group).get(name)
     if entry is not None:
         package = f" of the package {entry.dist.name}" if entry.dist else ""
@@ -101,6 +104,11 @@ def load_code(path: str, what: str = "", error: type[PalaverError] = ConfigError
 def declare(paths: Iterable[str]) -> None:
     """Allow files to name these paths, which a registered environment provides."""
     _declared.update(path for path in paths if path)
+
+
+def provide(group: Group, name: str, provided: object) -> None:
+    """Let this process find an object under a name; a later object replaces it."""
+    _provided[group, name] = provided
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,32 @@ def test_trained_adapters_load_with_peft(tmp_path):
 
     run = palaver.train(RECIPE, {"team.kind": "lora"}, env=Crossing, out=tmp_path / "run", progress=False)
     assert AutoPeftModelForCausalLM.from_pretrained(run.policies["a2"]).peft_config
+
+
+def test_an_algorithm_object(tmp_path):
+    from palaver.trainers.algorithms.base import algorithm
+    from palaver.trainers.algorithms.magrpo import MAGRPO
+
+    calls = []
+
+    def counted(returns, groups):
+        calls.append(len(returns))
+        return MAGRPO.baseline(returns, groups)
+
+    mine = replace(MAGRPO, name="counted", baseline=counted, settings={"algorithm.group_size": 3, "kl.coef": 0.5})
+    recipe = {**RECIPE, "algorithm": {"normalize": "std"}, "train": {"steps": 1}}
+    run = palaver.train(recipe, env=Crossing, algorithm=mine, out=tmp_path / "run", progress=False)
+    config = run.record.config
+    assert (config.algorithm.name, config.algorithm.group_size, config.kl.coef) == ("counted", 3, 0.5)
+    assert calls
+    assert run.team().keys() == {"a1", "a2"}
+    later = replace(mine, paper="another")  # a cell that is run again
+    palaver.train(recipe, env=Crossing, algorithm=later, out=tmp_path / "later", progress=False)
+    assert algorithm("counted") == later
+    with pytest.raises(ConfigError, match="'magrpo' is taken"):
+        palaver.train(RECIPE, env=Crossing, algorithm=replace(MAGRPO, baseline=counted), out=tmp_path / "taken")
+    again = palaver.train(recipe, env=Crossing, algorithm=MAGRPO, out=tmp_path / "shipped", progress=False)
+    assert again.record.config.algorithm.name == "magrpo"
 
 
 def test_evaluate(run):

@@ -28,6 +28,8 @@ from palaver.utils.provenance import provenance
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from palaver.trainers.algorithms.base import Algorithm
+
 
 class Run:
     """A run of training, finished or not.
@@ -119,6 +121,7 @@ def train(
     settings: Mapping[str, Any] | None = None,
     *,
     env: str | type[ParallelEnv[str, str, str]] | None = None,
+    algorithm: str | Algorithm | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: bool = True,
@@ -131,6 +134,7 @@ def train(
             that recipe), or a config.
         settings: dotted key -> value, on top of the recipe: `{"train.steps": 20, "seed": 1}`.
         env: environment in place of the recipe's: its id, `module:attribute` or class.
+        algorithm: algorithm in place of the recipe's: its name, `module:attribute` or an `Algorithm`.
         out: run folder; by default a new one in `runs/`.
         resume: resume the run in the folder `recipe` from its latest valid checkpoint.
         progress: show the summary and a progress bar.
@@ -144,16 +148,19 @@ def train(
     """
     need("training", "train")
     from palaver.trainers import train as trainer
+    from palaver.trainers.algorithms.base import provide_algorithm
 
     console = Console(stderr=True, quiet=not progress)
-    with restricted(trust, settings, env, recipe if isinstance(recipe, Mapping | RunConfig) else ""):
+    with restricted(trust, settings, env, algorithm, recipe if isinstance(recipe, Mapping | RunConfig) else ""):
         if resume:
-            if settings or env or out or not isinstance(recipe, str | os.PathLike):
+            if settings or env or algorithm or out or not isinstance(recipe, str | os.PathLike):
                 raise ConfigError("a resumed run keeps its config and folder: give the folder alone")
             return Run(trainer.resume(Path(recipe), console=console), trust=trust)
         given = dict(settings or {})
         if env is not None:
             given["env.id"] = spec(env).id
+        if algorithm is not None:
+            given["algorithm.name"] = algorithm if isinstance(algorithm, str) else provide_algorithm(algorithm)
         overrides = [f"{key}={json.dumps(value)}" for key, value in given.items()]
         config = _config(recipe, overrides)
         launch = {"started": time.strftime("%Y-%m-%d %H:%M:%S")} | provenance()

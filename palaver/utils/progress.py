@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 class Bar(Progress):
     """Live bar of one task: label, bar, count, the text `shown`, elapsed and remaining time.
+
+    A notebook shows it without other packages, drawn again at each update; rich's own way needs ipywidgets.
 
     Args:
         label: printed before the bar.
@@ -23,3 +33,19 @@ class Bar(Progress):
         times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
         super().__init__(TextColumn("{task.description}"), *columns, *times, console=console, **settings)
         self.task = self.add_task(label, total=total, shown="")
+        self._cell: Any = None  # its display in a notebook
+
+    def start(self) -> None:
+        """Show the bar."""
+        if self.disable or not self.console.is_jupyter:
+            super().start()
+        elif not self.console.quiet:
+            from IPython.display import display
+
+            self._cell = display(self, display_id=True)
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        """Change fields of the task, as in `rich.progress.Progress.update`."""
+        super().update(task_id, **changes)
+        if self._cell is not None:
+            self._cell.update(self)

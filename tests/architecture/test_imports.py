@@ -26,7 +26,13 @@ BELOW = {
     "cli": {"core", "registry", "utils", "envs", "agents", "trainers", "benchmarks"},
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-BROUGHT = {"pydantic_core": "pydantic", "markupsafe": "jinja2", "h11": "uvicorn", "sympy": "reasoning_gym"}
+BROUGHT = {
+    "pydantic_core": "pydantic",
+    "markupsafe": "jinja2",
+    "h11": "uvicorn",
+    "sympy": "reasoning_gym",
+    "IPython": "ipykernel",
+}
 
 
 def test_the_order_of_imports():

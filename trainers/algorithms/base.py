@@ -112,6 +112,20 @@ def algorithm(name: str) -> Algorithm:
     return found if name in ALGORITHMS else replace(found, name=name)
 
 
+def provide_algorithm(given: Algorithm) -> str:
+    """Return the name of an algorithm, by which configs of this process find it from now on.
+
+    Raises:
+        ConfigError: another algorithm, shipped or installed, has the name.
+    """
+    name = given.name
+    if name not in (*ALGORITHMS, *plugins.installed("algorithms")):
+        plugins.provide("algorithms", name, given)
+    elif algorithm(name) != given:
+        raise ConfigError(f"the algorithm name {name!r} is taken; give yours another one: replace(..., name=...)")
+    return name
+
+
 def has_token_values(algorithm: Algorithm, config: CriticConfig) -> bool:
     """Return True if the critics of a run have a value for every token."""
     return (
