@@ -9,7 +9,7 @@ JOBS ?= 2
 # passed on: `make demo ARGS="seed=1"`, `make test ARGS="tests/envs -x"`
 ARGS ?=
 
-DOORS := inspect
+DOORS := inspect openenv
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check

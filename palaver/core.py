@@ -87,6 +87,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # extra -> mod
         "textarena": ("textarena",),
         "reasoning-gym": ("reasoning_gym",),
         "inspect": ("inspect_ai",),
+        "openenv": ("openenv",),
     }
 )
 

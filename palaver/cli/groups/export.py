@@ -42,6 +42,14 @@ INSPECT = """Write stored episodes as a log that Inspect's viewer opens.
 
 [cyan]palaver export inspect episodes.jsonl --out logs/arxiv.eval && inspect view --log-dir logs[/cyan]
 """
+OPENENV = """Write a package with an OpenEnv server of an environment, for all agents or for one among partners.
+
+[bold]Examples[/bold]
+
+[cyan]palaver export openenv arxiv-v0 --out arxiv && cd arxiv && uvicorn server.app:app --port 8000[/cyan]
+
+[cyan]palaver export openenv arxiv-v0 "length=[32,64]" --agent background --team random --out background[/cyan]
+"""
 PAIRS_HELP = "Keywords of the environment; values are YAML."
 TEAM_HELP = "Policy of the other agents: for all, or per agent as a=hf:X,b=scripted:NAME."
 
@@ -64,6 +72,22 @@ def trl_scripts(
     for path in paths:
         say(str(path))
     say(f"python {paths[0]} --help")
+
+
+@app.command(name="openenv", help=OPENENV)
+def openenv_package(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment, as arxiv-v0.")],
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=PAIRS_HELP)] = None,
+    agent: Annotated[str, typer.Option(help="Agent that clients play.", show_default="all")] = "",
+    team: Annotated[str, typer.Option("--team", "-t", help=TEAM_HELP)] = DEFAULT_PARTNERS,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="openenv-NAME")] = None,
+) -> None:
+    """Write a package with an OpenEnv server."""
+    from palaver.benchmarks.doors.openenv.export import export_openenv
+
+    folder = out or Path(f"openenv-{spec(env).id}".replace("/", "-"))
+    export_openenv(env, folder, agent, team, parse_overrides(pairs or []))
+    say(f"cd {folder} && uvicorn server.app:app --port 8000")
 
 
 @app.command(name="inspect", help=INSPECT)
