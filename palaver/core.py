@@ -86,7 +86,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # extra -> mod
         "vllm": ("vllm",),
         "textarena": ("textarena",),
         "reasoning-gym": ("reasoning_gym",),
-        "inspect": ("inspect_ai",),
+        "inspect": ("anyio", "inspect_ai"),
         "openenv": ("openenv",),
     }
 )

@@ -18,8 +18,7 @@ EPISODE = "episode"  # its key in the store of a sample; JSON text, for logs hol
 def task_name(id: str) -> str:
     """Name of an environment's task in Inspect, without the package.
 
-    >>> task_name("arxiv-v0"), task_name("textarena/KuhnPoker-v0")
-    ('arxiv', 'textarena-KuhnPoker')
+    Characters that Inspect reads as a path are replaced, and the version is left out.
     """
     name, _, version = id.replace("/", "-").rpartition("-v")
     return name if name and version.isdecimal() else id

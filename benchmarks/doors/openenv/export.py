@@ -17,6 +17,7 @@ from palaver.core import ConfigError
 from palaver.registry import spec
 from palaver.trainers.rollout.episodes import text_env
 
+PY = ".py"
 UNBOUNDED = 1e6  # of an environment that declares no largest return
 APP = '''"""OpenEnv server: `uvicorn server.app:app --port 8000` in the folder above."""
 
@@ -89,15 +90,15 @@ def export_openenv(
     if agent:
         make_partners(env, spec(id), agent, partners)
     name = f"palaver-{spec(id).id}{'-' * bool(agent)}{agent}".replace("/", "-").replace(":", "-").lower()
-    models = ["AgentAction", "AgentObservation"] if agent else ["JointAction", "JointObservation"]
+    models = ["AgentAction", "AgentObservation"] if agent else ["TeamAction", "TeamObservation"]
     values = {"env": spec(id).id, "agent": agent, "partners": partners, "keywords": keywords}
     source = {key: repr(value) for key, value in values.items()}
     version = palaver.__version__
     texts = {
         "openenv.yaml": yaml.safe_dump(_manifest(name, version, most_possible(env, spec(id))), sort_keys=False),
         "__init__.py": "",
-        "models.py": Template(MODELS).substitute(models=", ".join(models), names=repr(models).replace("'", '"')),
-        "client.py": CLIENT,
+        f"models{PY}": Template(MODELS).substitute(models=", ".join(models), names=repr(models).replace("'", '"')),
+        f"client{PY}": CLIENT,
         "pyproject.toml": Template(PROJECT).substitute(name=name, version=version),
         "server/__init__.py": "",
         "server/app.py": Template(APP).substitute(source),
@@ -113,7 +114,7 @@ def export_openenv(
 
 
 def _manifest(name: str, version: str, most: float) -> dict[str, Any]:
-    """OpenEnv's description of the package; its range of rewards is the largest return, to both sides."""
+    """OpenEnv's description; the range of rewards is the largest return, to both sides."""
     bound = float(most) if 0 < most < math.inf else UNBOUNDED
     return {
         "spec_version": 1,

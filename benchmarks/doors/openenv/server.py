@@ -1,4 +1,4 @@
-"""Servers of OpenEnv: one session plays all agents of an environment, or one agent among partners.
+"""Servers of OpenEnv: a session plays all agents of an environment, or one of them.
 
 app = make_app("arxiv-v0")                       # an action has a message for every agent
 app = make_app("arxiv-v0", agent="background")   # an action is the message of one agent
@@ -24,13 +24,13 @@ from palaver.trainers.rollout.branches import Branch, begin, first_joint, step_a
 MOST_SESSIONS = 16
 
 
-class JointAction(Action):  # type: ignore[misc]  # untyped
+class TeamAction(Action):  # type: ignore[misc]  # untyped
     """Messages of all agents that act; an agent without one is silent."""
 
     messages: dict[str, str] = Field(default_factory=dict, description="agent -> its text")
 
 
-class JointObservation(Observation):  # type: ignore[misc]  # untyped
+class TeamObservation(Observation):  # type: ignore[misc]  # untyped
     """Observations of all agents; `reward` is the mean over agents, `done` the end for all."""
 
     observations: dict[str, str] = Field(default_factory=dict, description="agent -> what is new for it")
@@ -52,7 +52,7 @@ class AgentObservation(Observation):  # type: ignore[misc]  # untyped
     components: dict[str, float] = Field(default_factory=dict, description="parts of the reward")
 
 
-class JointServer(Environment[JointAction, JointObservation, State]):  # type: ignore[misc]  # untyped
+class TeamServer(Environment[TeamAction, TeamObservation, State]):  # type: ignore[misc]  # untyped
     """All agents of an environment.
 
     Args:
@@ -70,7 +70,7 @@ class JointServer(Environment[JointAction, JointObservation, State]):  # type: i
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, task: str | int | None = None, **_: Any
-    ) -> JointObservation:
+    ) -> TeamObservation:
         """Start an episode.
 
         Args:
@@ -83,11 +83,9 @@ class JointServer(Environment[JointAction, JointObservation, State]):  # type: i
         """
         branch = begin(self._env, *self._env.reset(seed=seed, options={"task": task}), seed=seed or 0)
         self._branch, self._state = branch, State(episode_id=episode_id, step_count=0, task=branch.task)
-        return JointObservation(
-            observations=dict(branch.observations), can_act=_acting(branch), metadata=_about(branch)
-        )
+        return TeamObservation(observations=dict(branch.observations), can_act=_acting(branch), metadata=_about(branch))
 
-    def step(self, action: JointAction, timeout_s: float | None = None, **_: Any) -> JointObservation:  # noqa: ARG002
+    def step(self, action: TeamAction, timeout_s: float | None = None, **_: Any) -> TeamObservation:  # noqa: ARG002
         """Play a joint action.
 
         Raises:
@@ -103,10 +101,10 @@ class JointServer(Environment[JointAction, JointObservation, State]):  # type: i
         self._state.step_count += 1
         return self._observed(self._branch)
 
-    def _observed(self, branch: Branch) -> JointObservation:
+    def _observed(self, branch: Branch) -> TeamObservation:
         turn = branch.turns[-1]
         unscored = branch.stop == "unscored"
-        return JointObservation(
+        return TeamObservation(
             observations=dict(branch.observations),
             can_act=[] if branch.stop else _acting(branch),
             rewards={} if unscored else dict(turn.rewards),
@@ -148,7 +146,7 @@ class AgentServer(Environment[AgentAction, AgentObservation, State]):  # type: i
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, task: str | int | None = None, **_: Any
     ) -> AgentObservation:
-        """Start an episode, and play to the agent's first turn; see `JointServer.reset`."""
+        """Start an episode, and play to the agent's first turn; see `TeamServer.reset`."""
         text, info = self._view.reset(seed=seed, options={"task": task})
         self._state = State(episode_id=episode_id, step_count=0, task=info["task_id"])
         return AgentObservation(observation=text, metadata={"task_id": info["task_id"], "role": info["role"]})
@@ -202,10 +200,10 @@ def make_app(id: str, agent: str = "", partners: str = DEFAULT_PARTNERS, **keywo
         return create_app(one, AgentAction, AgentObservation, env_name=name, max_concurrent_envs=MOST_SESSIONS)
     env = ready_env(id, keywords)
 
-    def joint() -> JointServer:
-        return JointServer(env, summary)
+    def joint() -> TeamServer:
+        return TeamServer(env, summary)
 
-    return create_app(joint, JointAction, JointObservation, env_name=name, max_concurrent_envs=MOST_SESSIONS)
+    return create_app(joint, TeamAction, TeamObservation, env_name=name, max_concurrent_envs=MOST_SESSIONS)
 
 
 def _acting(branch: Branch) -> list[str]:

@@ -45,7 +45,7 @@ from palaver.benchmarks.doors.single_agent import SingleAgentEnv  # noqa: E402
 
 @pytest.mark.parametrize("id", HANDFUL)
 def test_joint_rewards_are_those_of_the_environment(id):
-    played = server.JointServer(palaver.make(id))
+    played = server.TeamServer(palaver.make(id))
     distinct = set()
     for seed in range(100):
         answer = Babbler(id, seed)
@@ -53,7 +53,7 @@ def test_joint_rewards_are_those_of_the_environment(id):
         returns, total = dict.fromkeys(palaver.spec(id).agents, 0.0), 0.0
         while not seen.done:
             messages = {agent: answer(seen.observations.get(agent, "")) for agent in seen.can_act}
-            seen = type(seen).model_validate_json(played.step(server.JointAction(messages=messages)).model_dump_json())
+            seen = type(seen).model_validate_json(played.step(server.TeamAction(messages=messages)).model_dump_json())
             total += seen.reward
             for agent, reward in seen.rewards.items():
                 returns[agent] += reward
@@ -81,9 +81,9 @@ def test_an_agents_rewards_are_those_of_the_environment(id):
 def test_what_could_not_be_scored_has_no_reward():
     from tests.envs.rewards import Length
 
-    joint = server.JointServer(palaver.make("arxiv-v0", reward=Length(ratio=1.0)))
+    joint = server.TeamServer(palaver.make("arxiv-v0", reward=Length(ratio=1.0)))
     joint.reset(seed=0)
-    seen = joint.step(server.JointAction(messages={"background": "fail"}))
+    seen = joint.step(server.TeamAction(messages={"background": "fail"}))
     assert (seen.done, seen.reward, seen.rewards) == (True, None, {})
     one = server.AgentServer(lambda: SingleAgentEnv("arxiv-v0", "method", "echo", reward=Length(ratio=1.0)))
     one.reset(seed=0)
@@ -92,13 +92,13 @@ def test_what_could_not_be_scored_has_no_reward():
 
 
 def test_mistakes_are_one_line():
-    joint = server.JointServer(palaver.make("echo-v0"))
+    joint = server.TeamServer(palaver.make("echo-v0"))
     with pytest.raises(TaskError, match="call reset first"):
-        joint.step(server.JointAction())
+        joint.step(server.TeamAction())
     joint.reset(task=3, episode_id="mine")
     assert (joint.state.episode_id, joint.state.step_count) == ("mine", 0)
     with pytest.raises(TaskError, match="there is no agent 'a9'; name a1, a2"):
-        joint.step(server.JointAction(messages={"a9": "x"}))
+        joint.step(server.TeamAction(messages={"a9": "x"}))
     with pytest.raises(TaskError, match="there is no task"):
         joint.reset(task="nothing")
     with pytest.raises(ConfigError, match="there is no agent 'a9'"):
