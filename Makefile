@@ -9,6 +9,8 @@ JOBS ?= 2
 # passed on: `make demo ARGS="seed=1"`, `make test ARGS="tests/envs -x"`
 ARGS ?=
 
+DOORS := inspect openenv
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # nothing is fetched from a hub
@@ -39,6 +41,11 @@ test-doors: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.installed-reasonin
 	@$(TEST) $(PARALLEL) tests/benchmarks/doors $(ARGS)
 	@$(TEST) tests/envs/test_textarena.py tests/envs/maths/test_procedural.py $(ARGS)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.textarena_survey --out runs/doors/textarena.json
+	@for door in $(DOORS); do $(MAKE) --no-print-directory test-door-$$door || exit 1; done
+
+# libraries whose pins differ from constraints.txt: each has an environment of its own, $(VENV)/doors/NAME
+test-door-%: $(VENV)/doors/%/.installed
+	@OMP_NUM_THREADS=1 $(OFFLINE) $(VENV)/doors/$*/bin/python -m pytest tests/benchmarks/doors/test_$*.py $(ARGS)
 
 test-extras: $(VENV)/.installed-dev  ## install core alone, each extra and all into environments of their own, and run every command in each
 	@$(BIN)/python -m tests.extras $(ARGS)
@@ -115,6 +122,13 @@ $(VENV)/.installed-%: $(VENV)/.made pyproject.toml constraints.txt | $(VENV)/.sa
 	@$(PIP) install -qq --no-compile -c constraints.txt -e '.[$*]'
 	@touch $@
 	@echo "Installed."
+
+$(VENV)/doors/%/.installed: $(VENV)/.made pyproject.toml
+	@echo "Installing palaver[$*] into $(VENV)/doors/$*: a minute or more the first time ..."
+	@$(BIN)/python -m venv $(VENV)/doors/$*
+	@$(VENV)/doors/$*/bin/python -m pip --disable-pip-version-check install -qq --no-compile -e '.[$*]' \
+	  hypothesis pytest pytest-timeout
+	@touch $@
 
 $(VENV)/.made:
 	@for python in $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python); do \

@@ -86,6 +86,8 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # extra -> mod
         "vllm": ("vllm",),
         "textarena": ("textarena",),
         "reasoning-gym": ("reasoning_gym",),
+        "inspect": ("anyio", "inspect_ai"),
+        "openenv": ("openenv",),
     }
 )
 

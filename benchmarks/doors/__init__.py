@@ -1,1 +1,1 @@
-"""Views of environments for other libraries: Gymnasium, PettingZoo's AEC API, TRL."""
+"""Views of environments for Gymnasium, PettingZoo's AEC API, TRL, Inspect and OpenEnv."""

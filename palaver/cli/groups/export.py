@@ -1,4 +1,4 @@
-"""`palaver export`: packages with which other libraries train and evaluate agents."""
+"""`palaver export`: what other libraries train, evaluate and show agents with."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import typer
 
 from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS
 from palaver.cli import options
-from palaver.cli.output import say
+from palaver.cli.output import count, say
+from palaver.core import need
 from palaver.registry import spec
 from palaver.utils.config import parse_overrides
 
-HELP = """Write scripts with which another library trains an agent.
+HELP = """Write what another library trains, evaluates or shows agents with.
 
-[bold]Example[/bold]
+[bold]Examples[/bold]
 
 [cyan]palaver export trl arxiv-v0 --agent background --out my-training[/cyan]
+
+[cyan]palaver export inspect episodes.jsonl --out logs/arxiv.eval[/cyan]
 """
 TRL = """Write scripts that train one agent with TRL; the others are partners.
 
@@ -31,15 +34,26 @@ TRL = """Write scripts that train one agent with TRL; the others are partners.
 
 train.py plays whole episodes (rollout_func), with any model; train_with_tools.py lets the model call a tool to act.
 """
+INSPECT = """Write stored episodes as a log that Inspect's viewer opens.
+
+[bold]Example[/bold]
+
+[cyan]palaver evaluate arxiv-v0 --team random --out episodes.jsonl[/cyan]
+
+[cyan]palaver export inspect episodes.jsonl --out logs/arxiv.eval && inspect view --log-dir logs[/cyan]
+"""
+OPENENV = """Write a package with an OpenEnv server of an environment, for all agents or for one among partners.
+
+[bold]Examples[/bold]
+
+[cyan]palaver export openenv arxiv-v0 --out arxiv && cd arxiv && uvicorn server.app:app --port 8000[/cyan]
+
+[cyan]palaver export openenv arxiv-v0 "length=[32,64]" --agent background --team random --out background[/cyan]
+"""
 PAIRS_HELP = "Keywords of the environment; values are YAML."
 TEAM_HELP = "Policy of the other agents: for all, or per agent as a=hf:X,b=scripted:NAME."
 
 app = options.group(help=HELP)
-
-
-@app.callback()
-def group() -> None:
-    """A group, though it has one command."""
 
 
 @app.command(name="trl", help=TRL)
@@ -58,3 +72,31 @@ def trl_scripts(
     for path in paths:
         say(str(path))
     say(f"python {paths[0]} --help")
+
+
+@app.command(name="openenv", help=OPENENV)
+def openenv_package(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment, as arxiv-v0.")],
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=PAIRS_HELP)] = None,
+    agent: Annotated[str, typer.Option(help="Agent that clients play.", show_default="all")] = "",
+    team: Annotated[str, typer.Option("--team", "-t", help=TEAM_HELP)] = DEFAULT_PARTNERS,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="openenv-NAME")] = None,
+) -> None:
+    """Write a package with an OpenEnv server."""
+    from palaver.benchmarks.doors.openenv.export import export_openenv
+
+    folder = out or Path(f"openenv-{spec(env).id}".replace("/", "-"))
+    export_openenv(env, folder, agent, team, parse_overrides(pairs or []))
+    say(f"cd {folder} && uvicorn server.app:app --port 8000")
+
+
+@app.command(name="inspect", help=INSPECT)
+def inspect_log(
+    episodes: Annotated[Path, typer.Argument(metavar="EPISODES", help="JSON lines, as evaluate --out writes them.")],
+    out: Annotated[Path, typer.Option(help="The log, which ends with .eval or .json.", show_default=False)] = ...,  # type: ignore[assignment]
+) -> None:
+    """Write stored episodes as a log of Inspect."""
+    need("a log of Inspect", "inspect")
+    from palaver.benchmarks.doors.inspect_ai.export import export_episodes
+
+    say(f"{out}: {count(export_episodes(episodes, out), 'episode')}")

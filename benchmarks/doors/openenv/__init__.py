@@ -1,0 +1,1 @@
+"""OpenEnv: environments behind a server, all agents or one of them; exported packages."""
