@@ -21,10 +21,10 @@ from rich.markup import escape
 from palaver import plugins
 from palaver.benchmarks.doors.inspect_ai.solver import play_environment
 from palaver.benchmarks.doors.inspect_ai.transcripts import agent_returns, task_name, team_return
-from palaver.benchmarks.doors.partners import ready_env
 from palaver.core import PalaverError
 from palaver.registry import NAMESPACE, spec, specs
 from palaver.trainers.config.run import EVAL_SEED
+from palaver.trainers.rollout.episodes import ready_env
 
 
 def environment_task(id: str, *, seed: int = EVAL_SEED, **keywords: Any) -> Task:

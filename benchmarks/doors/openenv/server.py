@@ -14,12 +14,13 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 from pydantic import Field
 
-from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS, ready_env
+from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS
 from palaver.benchmarks.doors.single_agent import SingleAgentEnv
 from palaver.core import Completion, TaskError
 from palaver.envs.base.env import TextEnv
 from palaver.registry import spec
 from palaver.trainers.rollout.branches import Branch, begin, first_joint, step_all
+from palaver.trainers.rollout.episodes import ready_env
 
 MOST_SESSIONS = 16
 
