@@ -19,8 +19,6 @@ from rich.progress import (
 class Bar(Progress):
     """Live bar of one task: label, bar, count, the text `shown`, elapsed and remaining time.
 
-    A notebook shows it without other packages, drawn again at each update; rich's own way needs ipywidgets.
-
     Args:
         label: printed before the bar.
         console: where it is drawn.
@@ -33,13 +31,16 @@ class Bar(Progress):
         times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
         super().__init__(TextColumn("{task.description}"), *columns, *times, console=console, **settings)
         self.task = self.add_task(label, total=total, shown="")
-        self._cell: Any = None  # its display in a notebook
+
+
+class NotebookBar(Bar):
+    """Bar that a notebook shows without other packages, drawn again at each update; rich's own way needs ipywidgets."""
+
+    _cell: Any = None  # its display
 
     def start(self) -> None:
         """Show the bar."""
-        if self.disable or not self.console.is_jupyter:
-            super().start()
-        elif not self.console.quiet:
+        if not (self.disable or self.console.quiet):
             from IPython.display import display
 
             self._cell = display(self, display_id=True)

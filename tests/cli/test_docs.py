@@ -28,7 +28,7 @@ def shown(page: Path) -> list[list[str]]:
     """The arguments of every `palaver` command in the page's blocks."""
     blocks = [block.code for block in fences(page) if block.info in ("", "bash", "console")]
     lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("palaver ")]
+    return [shlex.split(line.removesuffix("&"), comments=True)[1:] for line in lines if line.startswith("palaver ")]
 
 
 COMMANDS = shown(ROOT / "docs" / "commands.md") + shown(ROOT / "docs" / "arena.md")
@@ -40,13 +40,14 @@ EVERYWHERE = [  # those of own parts need the reader's files: tests/docs/test_ow
     for arguments in shown(page)
 ]
 NEEDS_A_RUN = ("runs/longer", "--resume", "rows", "run:", "recipe:")
+LONG = ("bench", "compare", "demo", "experiment", "leaderboard", "pokemon", "serve")
 
 
 def quick(arguments: list[str]) -> bool:
-    """Whether it needs neither a training run, a person nor a benchmark that may not be there."""
+    """Whether it needs neither training, a person, a benchmark that may not be there nor an extra of a door."""
     trains = arguments[0] == "train" and len(arguments) > 1 and not {"--explain", "--dry-run"} & set(arguments)
     needs_a_run = any(argument.startswith(NEEDS_A_RUN) for argument in arguments)
-    long = arguments[0] in ("bench", "compare", "demo", "experiment", "leaderboard", "pokemon", "serve")
+    long = arguments[0] in LONG or arguments[:2] in (["results", "sweep"], ["export", "inspect"])
     return not (trains or needs_a_run or long or any("human" in each for each in arguments))
 
 

@@ -8,7 +8,7 @@ import IPython.display
 import pytest
 from rich.console import Console
 
-from palaver.utils.progress import Bar
+from palaver.utils.progress import Bar, NotebookBar
 
 
 class Cell:
@@ -36,7 +36,7 @@ def cells(monkeypatch):
 
 
 def test_a_notebook_shows_one_bar_that_is_updated(cells):
-    with Bar("training", Console(file=io.StringIO(), force_jupyter=True), 2) as bar:
+    with NotebookBar("training", Console(file=io.StringIO(), force_jupyter=True), 2) as bar:
         bar.update(bar.task, completed=1, shown="reward 0.500")
         bar.update(bar.task, completed=2)
     (cell,) = cells
@@ -47,7 +47,7 @@ def test_a_notebook_shows_one_bar_that_is_updated(cells):
 @pytest.mark.parametrize(("quiet", "disable"), [(True, False), (False, True)])
 def test_a_hidden_bar_shows_nothing_in_a_notebook(cells, quiet, disable, capsys, recwarn):
     console = Console(file=io.StringIO(), force_jupyter=True, quiet=quiet)
-    with Bar("training", console, 2, disable=disable) as bar:
+    with NotebookBar("training", console, 2, disable=disable) as bar:
         print("a line of the user's environment")
         bar.update(bar.task, completed=2)
     assert cells == []

@@ -23,7 +23,7 @@ from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import LAUNCH, METRICS, STATUS, begin
 from palaver.trainers.run.logging import RunLogger, read_metrics
-from palaver.utils.progress import Bar
+from palaver.utils.progress import Bar, NotebookBar
 from palaver.utils.run_folder import DiskErrorContext, locked, overwrite, replace_text
 
 
@@ -238,7 +238,8 @@ def title(config: RunConfig, algorithm: Algorithm, samples: str) -> Text:
 @contextmanager
 def bar(config: RunConfig, done: int, console: Console, *, visible: bool) -> Iterator[Any]:
     """Live progress bar; yields the function that the loop calls after each step."""
-    with Bar("training", console, config.train.steps, disable=not visible) as progress:
+    kind = NotebookBar if console.is_jupyter else Bar
+    with kind("training", console, config.train.steps, disable=not visible) as progress:
         progress.update(progress.task, completed=done)
 
         def report(step: int, metrics: Mapping[str, Any]) -> None:

@@ -12,8 +12,8 @@ from palaver.agents.make_policy import make_policy
 from palaver.core import Message, Request
 from tests.benchmarks.doors.relay import AGENTS, Relay
 
-_QUICK = ("arxiv-v0", "echo-v0", "pioneer-v0", "gsm8k-v0", "matrix-v1", "strbuild-v0")
-EVERY = [pytest.param(id, marks=[] if id in _QUICK else pytest.mark.slow) for id in palaver.specs()]
+QUICK = ("arxiv-v0", "echo-v0", "pioneer-v0", "gsm8k-v0", "matrix-v1", "strbuild-v0")
+EVERY = [pytest.param(id, marks=[] if id in QUICK else pytest.mark.slow) for id in palaver.specs()]
 
 
 @pytest.fixture

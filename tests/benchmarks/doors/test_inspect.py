@@ -14,7 +14,7 @@ import pytest
 import palaver
 from palaver.core import ConfigError
 from palaver.episodes import Episode
-from tests.benchmarks.doors.conftest import HANDFUL, native_returns
+from tests.benchmarks.doors.conftest import QUICK, native_returns
 
 inspect_ai = pytest.importorskip("inspect_ai", reason="pip install 'palaver[inspect]'")
 from inspect_ai.log import read_eval_log  # noqa: E402
@@ -63,7 +63,7 @@ def episode_of(sample):
     return Episode.from_dict(json.loads(sample.store["episode"]))
 
 
-@pytest.mark.parametrize("id", HANDFUL)
+@pytest.mark.parametrize("id", QUICK)
 def test_rewards_are_those_of_the_environment(id, tmp_path):
     name, agents = transcripts.task_name(id), palaver.spec(id).agents
     roles = {agent: babbler(f"{id}{n}") for n, agent in enumerate(agents)}

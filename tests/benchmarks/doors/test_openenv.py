@@ -14,7 +14,7 @@ import pytest
 import palaver
 from palaver.benchmarks.doors.openenv.export import export_openenv
 from palaver.core import ConfigError, PolicyError, TaskError
-from tests.benchmarks.doors.conftest import HANDFUL, Babbler, native_returns
+from tests.benchmarks.doors.conftest import QUICK, Babbler, native_returns
 
 BIN = Path(sys.executable).parent
 
@@ -43,7 +43,7 @@ from palaver.benchmarks.doors.openenv import server  # noqa: E402
 from palaver.benchmarks.doors.single_agent import SingleAgentEnv  # noqa: E402
 
 
-@pytest.mark.parametrize("id", HANDFUL)
+@pytest.mark.parametrize("id", QUICK)
 def test_joint_rewards_are_those_of_the_environment(id):
     played = server.TeamServer(palaver.make(id))
     distinct = set()
@@ -65,7 +65,7 @@ def test_joint_rewards_are_those_of_the_environment(id):
     assert len(distinct) > 1
 
 
-@pytest.mark.parametrize("id", HANDFUL)
+@pytest.mark.parametrize("id", QUICK)
 def test_an_agents_rewards_are_those_of_the_environment(id):
     agent = palaver.spec(id).agents[0]
     played = server.AgentServer(lambda: SingleAgentEnv(id, agent))

@@ -73,7 +73,7 @@ def test_sources_that_cannot_be_read(source):
 
 
 def test_without_the_extra_one_line_names_it(monkeypatch):
-    monkeypatch.setattr(procedural.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("palaver.core.importlib.util.find_spec", lambda _: None)
     with pytest.raises(
         ConfigError, match=r"needs reasoning_gym; install it with: pip install 'palaver\[reasoning-gym\]'"
     ):
