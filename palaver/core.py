@@ -69,7 +69,7 @@ def refuse(checks: Iterable[tuple[object, str]], error: Callable[[str], Exceptio
 
 _TRAIN = (
     *("torch", "transformers", "accelerate", "peft", "datasets", "tensorboard", "matplotlib", "jinja2", "psutil"),
-    *("PIL", "filelock", "huggingface_hub", "safetensors", "tokenizers"),
+    *("PIL", "huggingface_hub", "safetensors", "tokenizers"),
 )
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # extra -> modules that it installs
     {

@@ -110,6 +110,7 @@ def test_every_group(command):
     )
 
 
+@pytest.mark.slow
 def test_train_evaluate_and_compare(command, tmp_path):
     command("train", "crossing-median", "train.steps=2", "--out", "runs/a")
     command("train", "crossing-median", "train.steps=2", "algorithm.name=magrpo", "--out", "runs/b")
@@ -157,7 +158,11 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("key", [*HOSTILE, "env.reward=judge", "env.expert", "env.inner"])
+KEYS = (*HOSTILE, "env.reward=judge", "env.expert", "env.inner")
+QUICK = ("env.id", "algorithm.name", "env.reward")
+
+
+@pytest.mark.parametrize("key", [pytest.param(key, marks=[] if key in QUICK else pytest.mark.slow) for key in KEYS])
 def test_a_recipe_from_elsewhere_runs_no_code(commands, tmp_path, key):
     """Nor does the folder of a run with that recipe."""
     (tmp_path / "evil.py").write_text(CANARY, encoding="utf-8")

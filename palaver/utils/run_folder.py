@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
@@ -27,13 +26,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from filelock import FileLock, Timeout
+
 from palaver.core import ConfigError, PalaverError
 from palaver.text import one_line
 
 LOCK = ".lock"
 WRITING = ".writing-"  # begins the name of a file or folder that is not complete yet
 DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EROFS})
-PATIENCE = 1.0  # seconds that a process waits for the name of who holds a lock
+PATIENCE = 0.2  # seconds that a process tries to take a lock, in which its holder writes its name
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")  # as Rust libraries write it
 
 
@@ -52,57 +53,49 @@ class DiskError(PalaverError):
 def locked(folder: Path) -> Iterator[None]:
     """Lock a folder until the block or the process ends.
 
-    A missing folder is made. The lock is `flock(2)` on `.lock`, so the kernel releases it with the process. Between
-    hosts that share a file system it holds as far as that file system's `flock` does (NFS from version 3 on with its
-    lock service; not all network file systems). One process that takes it twice is refused the second time.
+    A missing folder is made. The lock is a `FileLock` on `.lock` (`flock(2)`; on Windows `msvcrt.locking`), so the
+    system releases it with the process. Between hosts that share a file system it holds as far as that file system's
+    `flock` does (NFS from version 3 on with its lock service; not all network file systems). One process that takes it
+    twice is refused the second time.
 
     Raises:
         FolderInUseError: another process holds it; the message names its pid, its host and since when.
         ConfigError: the folder cannot be made, or its file system has no locks.
     """
-    with contextlib.ExitStack() as stack:
-        with writing(folder):
-            file = stack.enter_context((folder / LOCK).open("a+b", buffering=0))
-            _take(file, folder)
+    path = folder / LOCK
+    with writing(folder):
+        lock = _take(folder, PATIENCE)
+    try:
+        about = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        with contextlib.suppress(OSError):  # on a full disk the lock holds without a name in it
+            path.write_text(json.dumps(about) + "\n", encoding="utf-8")
         _sweep(folder)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):  # closing releases it in any case
-                file.truncate(0)
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # releasing it suffices
+            os.truncate(path, 0)
+        lock.release()
 
 
 def refuse_in_use(folder: Path) -> None:
-    """Raise as `locked` would, without taking the lock.
+    """Raise as `locked` would, and leave the folder as it is.
 
     Raises:
         FolderInUseError: another process holds the folder.
     """
+    if (folder / LOCK).exists():
+        with contextlib.suppress(OSError):  # no lock, so no process holds it
+            _take(folder, 0.0).release()
+
+
+def _take(folder: Path, patience: float) -> FileLock:
+    """Lock the folder, or raise `FolderInUseError`."""
+    lock = FileLock(folder / LOCK, timeout=patience, thread_local=False)
     try:
-        with (folder / LOCK).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+        lock.acquire(poll_interval=0.02)
+    except Timeout as error:
         raise _in_use(folder, read_record(folder / LOCK)) from error
-    except OSError:  # no lock, so no process holds it
-        return
-
-
-def _take(file: BinaryIO, folder: Path) -> None:
-    """Lock the file and write the holder's record into it."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError as error:
-            holder = read_record(folder / LOCK)
-            if holder or time.monotonic() > deadline:  # one that has just got it has not yet written its name
-                raise _in_use(folder, holder) from error
-            time.sleep(0.02)
-    about = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    file.truncate(0)
-    with contextlib.suppress(OSError):  # on a full disk the lock holds without a name in it
-        file.write(json.dumps(about).encode() + b"\n")
+    return lock
 
 
 def _in_use(folder: Path, holder: Mapping[str, Any]) -> FolderInUseError:
@@ -128,7 +121,9 @@ def _sweep(folder: Path) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process of this machine has that id, which is positive."""
+    """Return whether a process of this machine has that positive id; on Windows always True."""
+    if os.name == "nt":  # `os.kill` would end it
+        return True
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -19,7 +19,7 @@ def small(model):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_second_act(palaver, small, monkeypatch, cores):
     monkeypatch.setattr(demo, "usable_cores", lambda: cores)
     ran = palaver("demo", "--act", 2, "--out", "here", "seed=4", *small)
@@ -45,6 +45,7 @@ def test_the_second_act(palaver, small, monkeypatch, cores):
     assert Path("here/code-seed-7/report.html").is_file()
 
 
+@pytest.mark.slow
 def test_no_third_run_where_the_second_ended_otherwise(palaver, small, monkeypatch):
     ends = iter((["map", "map"], ["list", "list"]))
     monkeypatch.setattr(demo, "_agreement", lambda _job: next(ends))

@@ -160,6 +160,9 @@ def _clock(folder: Path) -> Clock:
     return Clock()
 
 
+_SIGHUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # Windows has none
+
+
 class _Signals:
     """Signal handler: the first signal requests a stop after this step, the second interrupts.
 
@@ -180,7 +183,7 @@ class _Signals:
         """Handle a signal, as a handler of `signal.signal`."""
         del frame
         self._count += 1
-        if signal_number == signal.SIGHUP:
+        if signal_number == _SIGHUP:
             self._leave_terminals()
         if self._count > 1 and self.raises:
             self.raises = False
@@ -206,8 +209,8 @@ def graceful_stop() -> Iterator[_Signals]:
     """Handle SIGINT, SIGTERM and, unless it is ignored (`nohup`), SIGHUP inside the context."""
     signals = _Signals()
     heeded = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        heeded.append(signal.SIGHUP)
+    if _SIGHUP is not None and signal.getsignal(_SIGHUP) is not signal.SIG_IGN:
+        heeded.append(_SIGHUP)
     before = {signal_number: signal.signal(signal_number, signals) for signal_number in heeded}
     try:
         yield signals

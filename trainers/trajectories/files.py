@@ -8,19 +8,20 @@ the lines up to it are the table of words.
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from filelock import FileLock, Timeout
+
 from palaver.core import CheckpointError, ConfigError
 from palaver.text import one_line
 from palaver.trainers.trajectories.columns import pack
 from palaver.trainers.trajectories.record import MISSING, BattleSide, Trajectory
 
-BLOCKS, INDEX = ".blocks", ".jsonl"
+BLOCKS, INDEX, LOCK = ".blocks", ".jsonl", ".lock"
 VERSION = 2  # 1 did not tell what teaches
 FIRST = json.dumps({"battles": VERSION}) + "\n"
 
@@ -160,7 +161,8 @@ class Writer:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self.shard, self._index = _take(folder)
+            self.shard, self._lock = _take(folder)
+            self._index = path(folder, self.shard, INDEX).open("ab")
             self._blocks = path(folder, self.shard, BLOCKS).open("ab")
         except OSError as error:
             raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
@@ -220,6 +222,7 @@ class Writer:
         """Let the shard go to who writes next."""
         self._blocks.close()
         self._index.close()
+        self._lock.release()
 
     @staticmethod
     def _append(file: BinaryIO, parts: Sequence[bytes]) -> None:
@@ -247,18 +250,17 @@ class _Table:
             return [known[word] for word in words]
 
 
-def _take(folder: Path) -> tuple[int, BinaryIO]:
-    """Lock the first shard that no process writes, until its index is closed."""
+def _take(folder: Path) -> tuple[int, FileLock]:
+    """Lock the first shard that no process writes."""
     shard = 0
     while True:
-        file = path(folder, shard, INDEX).open("ab")
+        lock = FileLock(path(folder, shard, LOCK), blocking=False, thread_local=False)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
+            lock.acquire()
+        except Timeout:
             shard += 1
         else:
-            return shard, file
+            return shard, lock
 
 
 def _entry(side: Trajectory, shard: int, at: int, size: int) -> TrajectoryEntry:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from palaver.text import one_line
 NOBODY = 65534
 _OLDEST, _NEWEST = 11, 20  # minor versions of Python 3 to look for
 MODES: tuple[Mode, ...] = ("bubblewrap", "landlock")
+_SYSTEMS = {"bubblewrap": ("Linux",), "landlock": ("Linux",), "unsafe": ("Linux", "Darwin")}
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/gnu/store")
 _FILES = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
@@ -85,6 +87,8 @@ def plan(mode: Mode, filtered: bool = True) -> LaunchPlan:
     Raises:
         SandboxError: the mode is impossible here.
     """
+    if platform.system() not in _SYSTEMS[mode]:
+        raise SandboxError(f"the mode {mode} needs {' or '.join(_SYSTEMS[mode])}; on Windows run Palaver in WSL")
     python = [str(interpreter()), *FLAGS, BOOT]
     settings: dict[str, Any] = {
         "mode": mode,
