@@ -10,6 +10,8 @@ JOBS ?= 2
 ARGS ?=
 
 DOORS := inspect openenv
+# versions that `make test-pythons` runs the quick tests on
+PYTHONS ?= 3.11 3.12 3.13
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -20,7 +22,7 @@ TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(BIN)/python -m pytest
 PARALLEL := -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo leaderboard test test-all test-cpus test-doors test-extras test-sdist site lint install sandbox showdown clean
+.PHONY: help demo leaderboard test test-all test-cpus test-pythons test-oldest test-doors test-extras test-sdist site lint install sandbox showdown clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +38,15 @@ test-all: $(VENV)/.installed-dev $(VENV)/.installed-docs $(VENV)/.installed-rele
 
 test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each instruction set, 1 and 2 threads, and a busy machine
 	@$(OFFLINE) $(BIN)/python -m tests.cpus $(ARGS)
+
+test-pythons:  ## run the quick tests on each version of Python, in environments of their own: 15 minutes each
+	@for python in $(PYTHONS); do \
+	  $(MAKE) --no-print-directory test VENV=$(VENV)/pythons/$$python PYTHON=python$$python || exit 1; \
+	done
+
+test-oldest: $(VENV)/oldest/.installed  ## run the quick tests with the oldest versions of libraries that are allowed
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(VENV)/oldest/bin/python -m pytest $(PARALLEL) \
+	  -m "not slow and not door" $(ARGS)
 
 test-doors: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.installed-reasoning-gym  ## run the tests of doors to other libraries, half an hour
 	@$(TEST) $(PARALLEL) tests/benchmarks/doors $(ARGS)
@@ -122,6 +133,15 @@ $(VENV)/.installed-%: $(VENV)/.made pyproject.toml constraints.txt | $(VENV)/.sa
 	@$(PIP) install -qq --no-compile -c constraints.txt -e '.[$*]'
 	@touch $@
 	@echo "Installed."
+
+# neither mypy, browsers nor what else only developers need
+$(VENV)/oldest/.installed: $(VENV)/.installed-dev pyproject.toml
+	@echo "Installing the oldest versions into $(VENV)/oldest: minutes the first time ..."
+	@mkdir -p $(VENV)/oldest && $(BIN)/python -m tests.oldest > $(VENV)/oldest/pins.txt
+	@$(BIN)/python -m venv $(VENV)/oldest
+	@$(VENV)/oldest/bin/python -m pip --disable-pip-version-check install -qq --no-compile -c $(VENV)/oldest/pins.txt \
+	  -e '.[train,judge,serve,rm]' hypothesis packaging pytest pytest-timeout pytest-xdist
+	@touch $@
 
 $(VENV)/doors/%/.installed: $(VENV)/.made pyproject.toml
 	@echo "Installing palaver[$*] into $(VENV)/doors/$*: a minute or more the first time ..."

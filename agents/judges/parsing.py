@@ -14,6 +14,7 @@ from palaver.agents.judges.spec import JudgeRubric, as_choice
 from palaver.text import one_line
 
 LONGEST = 50_000  # characters of an answer that are read, from its end
+MOST_READ = 20 * LONGEST  # characters that are parsed in vain
 REASON = 2_000  # characters of a reason that are kept
 
 
@@ -40,12 +41,16 @@ def last_object(text: str) -> dict[str, Any]:
     text = text[-LONGEST:]
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number)
     last: dict[str, Any] | None = None
+    read = 0  # characters; what nests without an end is read again from each of its beginnings
     start = text.find("{")
     while start >= 0:
         try:
             last, end = decoder.raw_decode(text, start)
-        except ValueError:
+        except ValueError as error:
             end = start + 1
+            read += getattr(error, "pos", len(text)) - start
+            if read > MOST_READ:
+                raise UnreadError("unparseable", "JSON that is nested too deeply") from error
         except RecursionError as error:
             raise UnreadError("unparseable", "JSON that is nested too deeply") from error
         start = text.find("{", end)
