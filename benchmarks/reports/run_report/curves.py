@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.reports.charts import Chart, Drawing, label, save_png, smoothed, window_of
+from palaver.benchmarks.reports.charts import Chart, Drawing, label, save_figure, smoothed, window_of
 from palaver.benchmarks.reports.run_folder import RunFolder, number
 from palaver.benchmarks.reports.summary import point
 from palaver.core import ConfigError
@@ -195,4 +195,4 @@ def write_png(run: RunFolder, path: Path, max_reward: float | None, title: str) 
     count = len(share_groups) or bool(components)
     layout = [[0, index] for index in range(1, count + 1)]
     wide: dict[str, Any] = {"layout": layout, "width_ratios": (3, 2)} if count else {}
-    save_png(path, title, (11 if count else 8, 4.2), draw, **wide)
+    save_figure(path, title, (11 if count else 8, 4.2), draw, **wide)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports.charts import Drawing, save_png
+from palaver.benchmarks.reports.charts import Drawing, save_figure
 from palaver.benchmarks.reports.frames import FrameRenderer, Frames, frame_renderer
 from palaver.benchmarks.reports.run_folder import RunFolder, read
 from palaver.benchmarks.reports.run_report import curves
@@ -63,7 +63,7 @@ def compare(runs: Sequence[RunFolder], out: Path) -> Path:
     names = _names([run.folder.resolve() for run in runs])
     out.mkdir(parents=True, exist_ok=True)
     draw = partial(curves.draw_comparison, runs=runs, names=names)
-    save_png(out / CURVES, "", (9, 4.2), draw)
+    save_figure(out / CURVES, "", (9, 4.2), draw)
     rows = [
         (name, run, score(run), status(run), last_time(run, "wall_s")) for name, run in zip(names, runs, strict=True)
     ]
