@@ -2,7 +2,7 @@
 //
 // panel = {title, label, axes: {KEY: TITLE}, curves: [{name, color, dashes, at: {KEY: [x]}, mean: [y], band: [[low], [high]] or null, dots}]}
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 720, HEIGHT = 300, LEFT = 56, RIGHT = 14, TOP = 10, BOTTOM = 40;
+const WIDTH = 720, HEIGHT = 300, LEFT = 68, RIGHT = 14, TOP = 10, BOTTOM = 52;
 
 function element(parent, name, attributes = {}, text = "") {
   const made = name.startsWith("svg:") ? document.createElementNS(SVG, name.slice(4)) : document.createElement(name);
@@ -25,6 +25,7 @@ function short(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   if (size >= 10000) return Math.round(value).toLocaleString("en-US");
+  if (size > 0 && size < 0.001) return value.toExponential(2).replace(/\.?0*e/, "e");
   return String(Number(value.toPrecision(size >= 1000 ? 5 : 4)));
 }
 
@@ -61,16 +62,16 @@ function makeChart(host, panel, axis) {
     const py = (y) => HEIGHT - BOTTOM - ((y - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
     svg.replaceChildren();
     const box = { x: LEFT, y: TOP, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM };
-    element(element(element(svg, "svg:defs"), "svg:clipPath", { id: clip }), "svg:rect", box);
+    element(element(element(svg, "svg:defs"), "svg:clipPath", { id: clip }), "svg:rect", { ...box, x: LEFT - 5, width: box.width + 10 });
     for (const tick of nice(low, high, 5)) {
       element(svg, "svg:line", { x1: LEFT, x2: WIDTH - RIGHT, y1: py(tick), y2: py(tick), class: "rule" });
       element(svg, "svg:text", { x: LEFT - 8, y: py(tick) + 4, class: "tick end" }, short(tick));
     }
     for (const tick of nice(left, right, 6)) {
-      element(svg, "svg:text", { x: px(tick), y: HEIGHT - BOTTOM + 17, class: "tick middle" }, short(tick));
+      element(svg, "svg:text", { x: px(tick), y: HEIGHT - BOTTOM + 19, class: "tick middle" }, short(tick));
     }
     element(svg, "svg:line", { x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM, class: "axis" });
-    element(svg, "svg:text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 5, class: "tick middle" }, state.panel.axes[state.axis]);
+    element(svg, "svg:text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, class: "tick middle" }, state.panel.axes[state.axis]);
     const plot = element(svg, "svg:g", { "clip-path": `url(#${clip})` });
     for (const curve of shown()) {
       const at = points(curve);
