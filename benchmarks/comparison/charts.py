@@ -13,7 +13,7 @@ import numpy as np
 
 from palaver.benchmarks.comparison.curves import AXES, Curve, Panel, band_note, panels
 from palaver.benchmarks.comparison.groups import Comparison
-from palaver.benchmarks.reports.charts import SMALL, Chart, label, save_figure
+from palaver.benchmarks.reports.charts import SMALL, Chart, label, save_figure, spread
 
 GAP, WIDTH = 0.052, 0.16  # of the axes: between two names, and most that a name is wide
 ROW_HEIGHT = 4.0  # inches of a row of charts, to which GAP belongs
@@ -90,25 +90,3 @@ def _last(curve: Curve, axis: str) -> tuple[float, float]:
     """End of a line: its last point whose place on the axis is known."""
     last = int(np.flatnonzero(np.isfinite(curve.at[axis]))[-1])
     return float(curve.at[axis][last]), float(curve.mean[last])
-
-
-def spread(heights: Sequence[float], near: Sequence[Sequence[bool]], gap: float) -> list[float]:
-    """Move heights step by step, in order, until close neighbours are `gap` apart, within 0 to 1.
-
-    >>> [round(height, 2) for height in spread([0.5, 0.5, 0.9], [[True] * 3] * 3, 0.1)]
-    [0.45, 0.55, 0.9]
-    """
-    placed = [height + 1e-6 * index for index, height in enumerate(heights)]
-    order = sorted(range(len(placed)), key=lambda index: placed[index])
-    for _ in range(500):
-        moved = False
-        for rank, lower in enumerate(order):
-            for upper in order[rank + 1 :]:
-                lack = gap - (placed[upper] - placed[lower])
-                if near[lower][upper] and lack > 1e-9:
-                    placed[lower], placed[upper] = placed[lower] - lack / 2, placed[upper] + lack / 2
-                    moved = True
-        if not moved:
-            break
-        placed = [min(max(height, gap / 2), 1 - gap / 2) for height in placed]
-    return placed

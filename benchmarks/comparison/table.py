@@ -11,8 +11,8 @@ from palaver.utils.tables import Table
 
 TESTS_NOTE = (
     "Last evaluations, each group less the best of its environment, on the tasks that both have: mean difference and "
-    "95 % bootstrap interval, which draws seeds of both and common tasks; open where it holds 0. The best was chosen by "
-    "the same evaluations, and intervals are not widened for their number."
+    "95 % bootstrap interval, which draws seeds of both and common tasks; open where it holds 0. The best was chosen "
+    "by the same evaluations, and intervals are not widened for their number."
 )
 MOST_SETTINGS = 12  # in a terminal
 

@@ -37,7 +37,7 @@ function makeChart(host, panel, axis) {
   const svg = element(host, "svg:svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plot", role: "img", tabindex: "0" });
   const readout = element(host, "div", { class: "readout", "aria-live": "off" });
   const clip = `clip-${makeChart.count = (makeChart.count || 0) + 1}`;
-  const color = (curve) => `var(--s${curve.color + 1})`;
+  const color = (curve) => (curve.color === null ? "var(--ink)" : `var(--s${curve.color + 1})`);
   const points = (curve) => curve.mean
     .map((y, n) => ({ n, y, x: curve.at[state.axis][n] }))
     .filter(({ x, y }) => x !== null && y !== null);

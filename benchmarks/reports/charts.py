@@ -362,6 +362,28 @@ def window_of(length: int) -> int:
     return min(20, max(1, length // 10))
 
 
+def spread(heights: Sequence[float], near: Sequence[Sequence[bool]], gap: float) -> list[float]:
+    """Move heights step by step, in order, until close neighbours are `gap` apart, within 0 to 1.
+
+    >>> [round(height, 2) for height in spread([0.5, 0.5, 0.9], [[True] * 3] * 3, 0.1)]
+    [0.45, 0.55, 0.9]
+    """
+    placed = [height + 1e-6 * index for index, height in enumerate(heights)]
+    order = sorted(range(len(placed)), key=lambda index: placed[index])
+    for _ in range(500):
+        moved = False
+        for rank, lower in enumerate(order):
+            for upper in order[rank + 1 :]:
+                lack = gap - (placed[upper] - placed[lower])
+                if near[lower][upper] and lack > 1e-9:
+                    placed[lower], placed[upper] = placed[lower] - lack / 2, placed[upper] + lack / 2
+                    moved = True
+        if not moved:
+            break
+        placed = [min(max(height, gap / 2), 1 - gap / 2) for height in placed]
+    return placed
+
+
 def label(text: object, max_characters: int = 40) -> str:
     """Return a name for a legend or a title, on one line.
 

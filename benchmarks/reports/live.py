@@ -184,13 +184,12 @@ def _reward(run: RunFolder) -> dict[str, Any]:
         name = "training" + (f", mean of {window} updates" if window > 1 else "")
         curves.append(_curve(name, look.color, steps, smoothed(values).tolist()))
     if points := [found for line in run.evals if (found := point(line)) is not None]:
-        color = (look.color + 1) % 6
-        curve = _curve("evaluation, 95 % interval", color, [each.step for each in points], [p.mean for p in points])
+        curve = _curve("evaluation, 95 % interval", None, [each.step for each in points], [p.mean for p in points])
         curves.append(curve | {"dots": True, "band": [[each.low for each in points], [each.high for each in points]]})
     most = max_reward(run)
     label = "reward" if most is None else f"reward of {most:g}"
     return {"title": label.capitalize(), "label": label, "axes": {"step": "updates"}, "curves": curves}
 
 
-def _curve(name: str, color: int, steps: list[int], values: list[float]) -> dict[str, Any]:
+def _curve(name: str, color: int | None, steps: list[int], values: list[float]) -> dict[str, Any]:
     return {"name": name, "color": color, "dashes": [], "at": {"step": steps}, "mean": values, "band": None}

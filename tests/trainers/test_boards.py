@@ -37,7 +37,7 @@ class FakeWandb(types.SimpleNamespace):
         assert all(len(row) == len(columns) for row in data)
         return {"columns": columns, "data": data}
 
-    def Artifact(self, name, type, metadata):  # noqa: A002, N802
+    def Artifact(self, name, type, metadata):  # noqa: N802
         made = types.SimpleNamespace(name=name, type=type, metadata=metadata, files=[])
         made.add_dir = lambda folder: made.files.extend(path.name for path in sorted(Path(folder).iterdir()))
         return made

@@ -59,9 +59,10 @@ def _drawings(report: CurriculumReport) -> dict[str, Drawing]:
     if report.standings is not None:
         note = "All students in one arena, with 95 % intervals; dashed lines: the opponents on the first team set."
         drawings["ratings"] = Drawing("Ratings", note, (8, 4), partial(figures.draw_ratings, report=report))
-    if report.verdicts:
+    if report.verdicts and report.sets:
         note = "Full lines: started from. Dotted lines: taught by. The higher, the stronger; grey: not promoted."
-        drawings["family"] = Drawing("Family", note, (8, 4), partial(figures.draw_tree, report=report))
+        draw = partial(figures.draw_tree, family=report.family(), teamset=report.sets[0])
+        drawings["family"] = Drawing("Family", note, (8, 4), draw)
     return drawings
 
 

@@ -49,7 +49,9 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, or folders of run folders.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="Figure or page: .png, .svg, .html.", show_default=f"{PICTURE} in the folder the runs lie in"),
+        typer.Option(
+            help="Figure or page: .png, .svg, .html.", show_default=f"{PICTURE} in the folder the runs lie in"
+        ),
     ] = None,
     metric: Annotated[
         str, typer.Option(help="Keys of metrics.jsonl to draw, as KEY,KEY; those of evaluations as eval/KEY.")

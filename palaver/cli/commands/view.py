@@ -42,7 +42,8 @@ def view(
     """Write the page of a run's episodes."""
     need("the viewer", "train", "jinja2", "matplotlib")
     if live:
-        return _serve(path, out, open_page)
+        _serve(path, out, open_page)
+        return
     from palaver.benchmarks.viewer.page import Choices, write
 
     if out is not None and out.is_dir():
