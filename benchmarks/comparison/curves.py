@@ -102,8 +102,8 @@ def panels(comparison: Comparison, metrics: Sequence[str] = (REWARD,)) -> tuple[
                 drawn.append(Panel(_env_name(place, groups, scenes), _label(metric, groups, comparison.window), curves))
         if len(drawn) == before:
             known = sorted({key for group in comparison.groups for trial in group.trials for key in keys(trial)})
-            hint = did_you_mean(metric, known) or f" There are {', '.join(known[:12])}{' ...' * (len(known) > 12)}"
-            raise ConfigError(f"--metric: no run has {one_line(metric, 60)!r} at a step of all its seeds.{hint}")
+            missed = f"--metric: no run has {one_line(metric, 60)!r} at a step of all its seeds."
+            raise ConfigError(missed + did_you_mean(metric, known))
         if missing:
             notes.append(f"{', '.join(missing)} not drawn: no {metric} at a step of all seeds")
     return drawn, notes

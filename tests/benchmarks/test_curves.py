@@ -99,7 +99,7 @@ def test_an_unknown_metric_names_the_known_ones(run):
     found = compared(run("a0"))
     with pytest.raises(ConfigError, match="Did you mean 'reward/mean'"):
         panels(found, ["reward/men"])
-    with pytest.raises(ConfigError, match=r"There are .*eval/mean"):
+    with pytest.raises(ConfigError, match=r"Known: .*eval/mean"):
         panels(found, ["qqq"])
 
 
@@ -146,7 +146,7 @@ def test_a_paired_difference_by_hand():
 
 
 def test_the_interval_covers_the_difference():
-    """95 % intervals of pairs of settings that differ by 1: within 99 % limits of a binomial of 60, widened for few seeds."""
+    """95 % intervals of pairs of settings that differ by 1: at least 51 of 60 hold it."""
     rng, hits = np.random.default_rng(0), 0
     for _ in range(60):
         tasks = rng.normal(size=20)
@@ -172,9 +172,9 @@ NAMES = ["magrpo", "ippo", "happo", "iac", "maac", "rae", "marloo", "mappo"]
 
 
 @pytest.mark.parametrize("time", ["wall_s", "cpu_s"])
-@pytest.mark.parametrize("gain", [0.0, 0.002, 0.1])
+@pytest.mark.parametrize("gain", [0.0, 0.002, 0.05])
 def test_every_line_is_named_and_no_label_lies_over_another(run, tmp_path, drawn, time, gain):
-    folders = [run(f"{name}-{seed}", name, seed, 0.3 + gain * n) for n, name in enumerate(NAMES) for seed in (0, 1)]
+    folders = [run(f"{name}-{seed}", name, seed, 0.1 + gain * n) for n, name in enumerate(NAMES) for seed in (0, 1)]
     found = compared(*folders)
     parts, _ = panels(found, ["reward/mean"])
     write_panels(parts, found.title, str(tmp_path / "x.png"), time)
