@@ -132,7 +132,7 @@ def curve_of(group: RunGroup, metric: str, window: int, look: Look) -> Curve | N
     if not metric.startswith(EVAL):
         values = np.stack([moving_mean(row, window) for row in values])
     ends = [student(column) for column in values.T.tolist()]
-    band = tuple(np.array(end) for end in zip(*ends, strict=True)) if len(values) > 1 else None  # type: ignore[arg-type]
+    band = tuple(np.array(end) for end in zip(*ends, strict=True)) if len(values) > 1 else None
     extent = float(values.min()), float(values.max())
     return Curve(group.name, look, at, values.mean(axis=0), band, extent, len(values))  # type: ignore[arg-type]
 

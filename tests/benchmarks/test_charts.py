@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from palaver.benchmarks.reports import charts
-from palaver.benchmarks.reports.charts import PAPER
+from palaver.benchmarks.reports.palette import PAPER
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.run_report import curves
 from tests.overlap import overlapping_texts

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from palaver.benchmarks.reports.charts import PAPER, Chart, save_figure, smoothed
+from palaver.benchmarks.reports.charts import Chart, save_figure, smoothed
+from palaver.benchmarks.reports.palette import PAPER
 from palaver.core import CheckpointError
 from palaver.episodes import Episode
 from palaver.trainers.rollout.evaluation import summarize
