@@ -1,4 +1,4 @@
-"""Figure of a comparison: a row of two charts for each metric and environment, by samples and by seconds.
+"""Figure of a comparison: metrics by samples and by seconds, a row for each environment.
 
 Each group has one line and one band.
 """

@@ -1,4 +1,4 @@
-"""Curves of a metric over training: means over seeds with their intervals, in a panel for each environment.
+"""Curves of metrics over training: means over seeds with intervals, by environment.
 
 A metric is a key of `metrics.jsonl` as the boards show it: `reward/mean` of training, `eval/mean` of evaluations.
 """
@@ -71,7 +71,7 @@ class Panel:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Limits of the vertical axis: all values of all seeds, with a margin. Wider bands are cut off."""
+        """Limits of the vertical axis: the range of the seeds; wider bands are cut off."""
         low = min(curve.extent[0] for curve in self.curves)
         high = max(curve.extent[1] for curve in self.curves)
         margin = 0.06 * (high - low) or max(abs(low), 1.0) * 0.1
@@ -79,7 +79,7 @@ class Panel:
 
 
 def panels(comparison: Comparison, metrics: Sequence[str] = (REWARD,)) -> tuple[list[Panel], list[str]]:
-    """Panels of the metrics, each metric for one environment after the other, and remarks for the reader.
+    """Panels of the metrics, each in one environment after the other, and remarks.
 
     Raises:
         ConfigError: no run has a metric.

@@ -1,4 +1,4 @@
-"""Differences between the groups of a comparison: of their returns, task by task, and of their configurations."""
+"""Differences between groups: of their returns, task by task, and of their settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Last evaluation of a group less that of another in the same environment, on their common tasks.
+    """Last evaluation of a group less that of another, on their common tasks.
 
     Attributes:
         first: name of the group.
@@ -35,7 +35,10 @@ class PairedDifference:
 
 
 def paired_tests(comparison: Comparison) -> list[PairedDifference]:
-    """Differences of every group to the best one of its environment; groups without returns by task are left out."""
+    """Differences of every group to the best one of its environment.
+
+    Groups without returns by task are left out.
+    """
     best: dict[str, RunGroup] = {}  # the groups are in order, the best first
     found = []
     for group in comparison.groups:

@@ -1,4 +1,4 @@
-"""Page of a comparison: one HTML file with charts that can be read point by point and zoomed, and the tables."""
+"""Page of a comparison: one HTML file with charts to point at and zoom, and tables."""
 
 from __future__ import annotations
 

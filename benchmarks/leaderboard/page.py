@@ -102,7 +102,7 @@ def bar(row: VerifiedRow, rows: Sequence[VerifiedRow]) -> BoardBar:
 
 
 def bar_color(team: str) -> str:
-    """Style variable of a bar: the colour of the algorithm of a shipped recipe, grey for all others."""
+    """Style variable of a bar: the colour of a recipe's algorithm, grey for all other teams."""
     recipe = team.removeprefix("recipe:")
     trained = team != recipe and recipe in recipes("run")
     return f"--s{algorithm_look(load(recipe).algorithm.name).color + 1}" if trained else "--muted"

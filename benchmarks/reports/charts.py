@@ -363,7 +363,7 @@ def window_of(length: int) -> int:
 
 
 def spread(heights: Sequence[float], near: Sequence[Sequence[bool]], gap: float) -> list[float]:
-    """Move heights step by step, in order, until close neighbours are `gap` apart, within 0 to 1.
+    """Move heights within 0 to 1, in order, until close neighbours are `gap` apart.
 
     >>> [round(height, 2) for height in spread([0.5, 0.5, 0.9], [[True] * 3] * 3, 0.1)]
     [0.45, 0.55, 0.9]

@@ -45,7 +45,7 @@ def asset(name: str) -> Markup:
 
 
 def script(shared: str, own: Path) -> Markup:
-    """Return a shared script of this folder and a page's own as one, in strict mode and a scope of its own."""
+    """Return a shared script and a page's own as one, in a scope of its own."""
     return Markup(f'(() => {{\n"use strict";\n{asset(shared)}{own.read_text(encoding="utf-8")}}})();\n')
 
 

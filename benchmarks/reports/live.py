@@ -1,5 +1,6 @@
-"""Live page of a run that trains: a server on this machine alone, which reads the run folder and writes nothing.
+"""Live page of a run that trains, served on this machine alone.
 
+The server reads the run folder and writes nothing.
 The page asks for new lines of `metrics.jsonl` every two seconds. A last line that is missing or half written counts
 when it is complete.
 """

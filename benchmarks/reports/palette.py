@@ -22,7 +22,7 @@ ALGORITHM_ORDER = (
 
 
 class Look(NamedTuple):
-    """Look of a line: number of its colour in the theme, and its dashes as lengths in line widths."""
+    """Look of a line: number of its colour, and its dashes as lengths in line widths."""
 
     color: int
     dashes: tuple[float, ...]

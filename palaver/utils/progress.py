@@ -34,7 +34,7 @@ class Bar(Progress):
 
 
 class NotebookBar(Bar):
-    """Bar that a notebook shows without other packages, drawn again at each update; rich's own way needs ipywidgets."""
+    """Bar that a notebook shows without other packages; rich's own way needs ipywidgets."""
 
     _cell: Any = None  # its display
 

@@ -1,4 +1,4 @@
-"""Boards that show a run in a browser: TensorBoard, and Weights & Biases. Both have the same calls."""
+"""Boards of a run: TensorBoard, and Weights & Biases, with the same calls."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """Run on Weights & Biases; its id is kept in the run folder, so that a resumed run is the same one there.
+    """Run on Weights & Biases; its id is kept in the run folder for a resumed run.
 
     All metrics have the run's own step as their horizontal axis. Logged steps cannot be deleted.
 
@@ -129,7 +129,7 @@ class WeightsAndBiases:
         self._run.log({f"samples/{kind}": table, STEP: step})
 
     def checkpoint(self, folder: Path, step: int) -> None:
-        """Log a version of the run's model artifact; its files are copied, as the folder is removed later."""
+        """Log a version of the run's artifact; the files are copied, as the folder is removed later."""
         artifact = self._wandb.Artifact(f"run-{self._id}-checkpoint", type="model", metadata={STEP: step})
         artifact.add_dir(str(folder))
         self._run.log_artifact(artifact, aliases=["latest", f"step-{step}"])

@@ -74,7 +74,7 @@ class RunLogger:
             board.scalars(flat, step)
 
     def episodes(self, kind: str, step: int, episodes: list[Episode]) -> None:
-        """Write `episodes/KIND-STEP.jsonl`, one episode a line; the boards get texts of the evaluations."""
+        """Write `episodes/KIND-STEP.jsonl`, one episode a line, and texts of evaluations on the boards."""
         if not self.config.log.episodes:
             return
         path = self.folder / "episodes" / f"{kind}-{step:06d}.jsonl"

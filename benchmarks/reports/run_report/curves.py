@@ -18,7 +18,7 @@ Drawings = dict[str, Drawing]  # by a name that is unique on the page
 
 
 def draw_reward(chart: Chart, run: RunFolder, max_reward: float | None = None) -> None:
-    """Draw the training reward in its algorithm's colour, and the evaluations with 95 % intervals."""
+    """Draw the training reward and the evaluations with 95 % intervals."""
     steps, values = run.series("reward/mean")
     window = window_of(len(values))
     if values:
@@ -45,7 +45,7 @@ def draw_reward(chart: Chart, run: RunFolder, max_reward: float | None = None) -
 
 
 def draw_comparison(chart: Chart, runs: Sequence[RunFolder], names: Sequence[str], env: str = "") -> None:
-    """Draw the moving mean of several runs' training reward in one environment, in the colours of their algorithms."""
+    """Draw the moving mean of several runs' training reward, in the colours of their algorithms."""
     styles = looks([run.config.algorithm.name if run.config else "" for run in runs])
     for run, name, look in zip(runs, names, styles, strict=True):
         steps, values = run.series("reward/mean")

@@ -57,7 +57,7 @@ def write(run: RunFolder | Path | str, n_samples: int = 4) -> Path:
 
 
 def compare(runs: Sequence[RunFolder], out: Path) -> Path:
-    """Write a page and a picture with several runs' curves overlaid into `out`, and nothing into the runs.
+    """Write a page and a picture of several runs' curves into `out`, not into the runs.
 
     Runs of different environments are drawn on axes of their own. Returns the path of the page.
     """

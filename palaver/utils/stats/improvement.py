@@ -1,4 +1,4 @@
-"""Improvement by training, and difference of two settings, from repeats on the same held-out tasks."""
+"""Improvement by training, and difference of settings, from repeats on held-out tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESAMPLES = 4000
 
 @dataclass(frozen=True)
 class Improvement:
-    """Evaluation after training less that before, or less another setting's, and its 95 % interval.
+    """Difference of two evaluations, as after training less before, and its 95 % interval.
 
     Attributes:
         mean: over seeds, and tasks.
@@ -66,7 +66,7 @@ def improvement(means: Sequence[float], by_task: Sequence[Mapping[str, float]]) 
 def paired_difference(
     first: Sequence[Mapping[str, float]], second: Sequence[Mapping[str, float]]
 ) -> Improvement | None:
-    """Difference of two settings on the tasks that all their seeds have in common; None if there are none.
+    """Difference of two settings on the tasks common to all seeds; None if there are none.
 
     The tasks are paired, the seeds are not: the percentile bootstrap draws the seeds of each setting, and the same
     tasks for both, as in `improvement`.
@@ -93,7 +93,10 @@ def _student(means: NDArray[np.float64]) -> Improvement:
 
 
 def _bootstrap(settings: Sequence[NDArray[np.float64]]) -> Improvement:
-    """Mean of the first setting, of shape (S seeds, T tasks), less that of the second, (S', T), if there is one."""
+    """Mean of the first setting less that of the second, if there is one.
+
+    Each is of shape (S seeds, T tasks).
+    """
     signs = (1.0, -1.0)[: len(settings)]
     mean = sum(sign * float(values.mean()) for sign, values in zip(signs, settings, strict=True))
     sizes = [*(len(values) for values in settings), settings[0].shape[1]]
