@@ -73,8 +73,8 @@ class RunLogger:
         for board in self.boards:
             board.scalars(flat, step)
 
+    def episodes(self, kind: str, step: int, episodes: list[Episode]) -> None:
         """Write `episodes/KIND-STEP.jsonl`, one episode a line; boards get texts of evaluations."""
-        """Write `episodes/KIND-STEP.jsonl`, one episode a line, and texts of evaluations on the boards."""
         if not self.config.log.episodes:
             return
         path = self.folder / "episodes" / f"{kind}-{step:06d}.jsonl"
