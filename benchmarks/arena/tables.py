@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from palaver.benchmarks.reports.charts import Cell, Chart, label, save_png
+from palaver.benchmarks.reports.charts import Cell, Chart, label, save_figure
 from palaver.markdown import code_block, prose
 from palaver.text import one_line
 from palaver.trainers.matches.standings import PairResult, PairTable, Standings
@@ -178,7 +178,7 @@ def draw(standings: Standings, path: Path) -> None:
             _panel(chart, table, standings)
 
     title = f"{standings.provenance.get('env', 'Arena')}: score of the row against the column, in percent"
-    save_png(path, title, (max(6.6, wide * columns), high * rows + 0.5), panels, layout=layout)
+    save_figure(path, title, (max(6.6, wide * columns), high * rows + 0.5), panels, layout=layout)
 
 
 def _panel(chart: Chart, table: PairTable, standings: Standings) -> None:

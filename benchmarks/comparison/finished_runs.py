@@ -32,6 +32,7 @@ class Trial:
         before: the evaluation before training.
         after: the last one.
         by_task: task -> mean return after less before; empty if the tasks' returns are unknown.
+        after_by_task: task -> mean return of the last evaluation; empty if unknown.
     """
 
     run: RunFolder
@@ -41,6 +42,7 @@ class Trial:
     before: EvaluationPoint
     after: EvaluationPoint
     by_task: Mapping[str, float]
+    after_by_task: Mapping[str, float]
 
     @property
     def name(self) -> str:
@@ -110,7 +112,7 @@ def trial(run: RunFolder) -> Trial:
     if why := complaint(run.config, before.keys() | after.keys() or None):
         raise CheckpointError(f"{where} cannot be compared: {why}")
     differences = {task: after[task] - before[task] for task in before} if before.keys() == after.keys() else {}
-    return Trial(run, run.config, lines, _samples(run, lines), evaluation.before, evaluation.after, differences)
+    return Trial(run, run.config, lines, _samples(run, lines), evaluation.before, evaluation.after, differences, after)
 
 
 def returns_by_task(run: RunFolder, point: EvaluationPoint) -> dict[str, float]:

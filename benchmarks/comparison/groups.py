@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from palaver.benchmarks.comparison.finished_runs import Trial, scene
-from palaver.benchmarks.reports.charts import moving_mean, window_of
-from palaver.benchmarks.reports.run_folder import number
+from palaver.benchmarks.reports.charts import window_of
 from palaver.benchmarks.reports.summary import max_reward
 from palaver.core import ConfigError, did_you_mean
 from palaver.registry import spec
@@ -24,21 +22,6 @@ from palaver.utils.stats.improvement import Improvement, improvement
 
 SHORT = {"algorithm": "algorithm.name", "seed": "seed", "env": "env.id", "team": "team.kind", "model": "policy.model"}
 NOT_A_SETTING = ("seed", "out", "device", "threads", "log", "tuning")
-
-
-@dataclass(frozen=True)
-class RewardCurve:
-    """Training reward of a group by update, as means over seeds of shape (P,).
-
-    `low` and `high`, also (P,), are the lowest and the highest seed's.
-    """
-
-    samples: NDArray[np.float64]
-    wall_s: NDArray[np.float64]
-    cpu_s: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -76,35 +59,11 @@ class RunGroup:
         """Mean over seeds of the seconds until the last update, by `wall_s` or `cpu_s`."""
         return float(np.mean([trial.spent(key) for trial in self.trials]))
 
-    def curve(self, window: int, shares: bool) -> RewardCurve:
-        """Mean over seeds of the moving mean of the training reward, at steps common to all seeds.
-
-        Args:
-            window: updates in the moving mean.
-            shares: divide by the limit.
-        """
-        at = [{int(line["step"]): index for index, line in enumerate(trial.lines)} for trial in self.trials]
-        steps = sorted(set.intersection(*map(set, at)))
-        scale = self.max_return if shares and self.max_return else 1.0
-
-        def series(key: str) -> NDArray[np.float64]:
-            """(seeds, P)"""
-            rows = [
-                [number(trial.lines[where[step]], key) or 0.0 for step in steps]
-                for trial, where in zip(self.trials, at, strict=True)
-            ]
-            return np.array(rows, dtype=np.float64)
-
-        samples = [[trial.samples[where[step]] for step in steps] for trial, where in zip(self.trials, at, strict=True)]
-        reward = np.stack([moving_mean(row.tolist(), window) for row in series("reward/mean")]) / scale
-        return RewardCurve(
-            np.mean(samples, axis=0),
-            series("wall_s").mean(axis=0),
-            series("cpu_s").mean(axis=0),
-            reward.mean(axis=0),
-            reward.min(axis=0),
-            reward.max(axis=0),
-        )
+    @property
+    def algorithm(self) -> str:
+        """The algorithm of all its runs; "" if they have several."""
+        names = {trial.config.algorithm.name for trial in self.trials}
+        return names.pop() if len(names) == 1 else ""
 
 
 @dataclass(frozen=True)

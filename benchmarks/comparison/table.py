@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from palaver.benchmarks.comparison.differences import by_value, paired_tests, settings_that_differ
 from palaver.benchmarks.comparison.groups import Comparison, RunGroup
 from palaver.benchmarks.reports.summary import interval, origin
 from palaver.markdown import prose
 from palaver.utils.stats.improvement import Improvement
 from palaver.utils.tables import Table
+
+TESTS_NOTE = (
+    "Last evaluations, each group less the best of its environment, on the tasks that both have: mean difference and "
+    "95 % bootstrap interval, which draws seeds of both and common tasks; open where it holds 0. The best was chosen "
+    "by the same evaluations, and intervals are not widened for their number."
+)
+MOST_SETTINGS = 12  # in a terminal
 
 
 def rows(comparison: Comparison) -> list[dict[str, str]]:
@@ -68,6 +76,19 @@ def captions(comparison: Comparison) -> list[str]:
     if bare:
         lines.append(f"No interval for {', '.join(bare)}: one seed, and no returns by task, or one task.")
     return lines
+
+
+def differences(comparison: Comparison) -> list[str]:
+    """Paired tests and differing settings as lines for a terminal."""
+    tests = paired_tests(comparison)
+    lines = [f"{each.first} less {each.second}: {change_text(each.change)}, {each.verdict}" for each in tests]
+    settings = [f"{key} = {by_value(values)}" for key, values in settings_that_differ(comparison).items()]
+    more = len(settings) - MOST_SETTINGS
+    rest = [f"... and {more} more settings, all in the page of --out NAME.html"] if more > 0 else []
+    return [
+        *(["Paired tests. " + TESTS_NOTE, *lines] if lines else []),
+        *(["Settings that differ:", *settings[:MOST_SETTINGS], *rest] if settings else []),
+    ]
 
 
 def markdown(comparison: Comparison) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palaver.benchmarks.comparison.charts import write_png
+from palaver.benchmarks.comparison.charts import write_figure
 from palaver.benchmarks.comparison.finished_runs import Trial, trial
 from palaver.benchmarks.comparison.groups import Comparison, RunGroup, compare
 from palaver.benchmarks.experiments.runner import TrainOutcome, finished, train_all
@@ -270,7 +270,7 @@ def _write(sweep: Sweep, result: SweepResult, folder: Path, provenance: Mapping[
         "provenance": dict(provenance),
     }
     replace_text(folder / RESULTS, json.dumps(found, indent=2) + "\n")
-    write_png(result.comparison, str(folder / FIGURE))
+    write_figure(result.comparison, str(folder / FIGURE))
     replace_text(folder / BEST, dump(best_config(sweep, result.best)))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from palaver.benchmarks.judge_audit.run import JSON, Audit
 from palaver.benchmarks.judge_audit.table import formatted as formatted  # the command line prints it, too
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports.charts import DASHED, Chart, Drawing, label, save_png
+from palaver.benchmarks.reports.charts import DASHED, Chart, Drawing, label, save_figure
 from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text, writing
 from palaver.utils.stats.effects import wilson
@@ -31,7 +31,7 @@ def write(audit: Audit, folder: Path) -> list[Path]:
         replace_text(folder / JSON, json.dumps(audit.to_dict(), indent=1) + "\n")
         for stem, drawing in _drawings(audit).items():
             paths.append(folder / f"{stem}.png")
-            save_png(paths[-1], f"{drawing.title}: {one_line(audit.judge, 60)}", drawing.size, drawing.draw)
+            save_figure(paths[-1], f"{drawing.title}: {one_line(audit.judge, 60)}", drawing.size, drawing.draw)
         replace_text(folder / PAGE, html(audit))
     return paths
 

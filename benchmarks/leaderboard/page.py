@@ -17,11 +17,14 @@ from markupsafe import Markup
 from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, Kind
 from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow, ranks
 from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports.palette import algorithm_look
 from palaver.benchmarks.reports.summary import duration, interval
 from palaver.core import ConfigError
 from palaver.episodes import Episode, Turn
 from palaver.markdown import code, link, markdown_table, prose
 from palaver.text import clean, one_line
+from palaver.trainers.config.loading import load
+from palaver.utils.config import recipes
 from palaver.utils.run_folder import replace_text
 from palaver.utils.tool_calls import transcript
 
@@ -68,6 +71,7 @@ def board_page(board: BoardRows, folder: Path) -> str:
             "code": code_of(row),
             "score": score(row),
             "bar": bar(row, board.rows),
+            "color": bar_color(row.row.team),
             "tokens": tokens(row),
             "illegal": illegal(row),
             "time": duration(row.row.seconds),
@@ -95,6 +99,13 @@ def bar(row: VerifiedRow, rows: Sequence[VerifiedRow]) -> BoardBar:
     span = max(row.most - floor, 1e-9)
     mean, low, high = (min(max(100 * (value - floor) / span, 0.0), 100.0) for value in (row.mean, row.low, row.high))
     return BoardBar(mean, low, high)
+
+
+def bar_color(team: str) -> str:
+    """Style variable of a bar: the colour of a recipe's algorithm, grey for all other teams."""
+    recipe = team.removeprefix("recipe:")
+    trained = team != recipe and recipe in recipes("run")
+    return f"--s{algorithm_look(load(recipe).algorithm.name).color + 1}" if trained else "--muted"
 
 
 def sample_page(row: VerifiedRow) -> str:

@@ -4,7 +4,7 @@ def draw(chart: Chart) -> None:                              # data in, no matpl
     chart.line(steps, means, chart.color(0), "mean", band=(low, high))
     chart.labels("step", "reward")
 
-save_png(folder / "curve.png", "Reward", (8, 3.2), draw)     # with the title, atomically
+save_figure(folder / "curve.png", "Reward", (8, 3.2), draw)  # with the title, atomically
 Drawing("Reward", "How to read it.", (8, 3.2), draw).svg("curve")
 """
 
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from palaver.benchmarks.reports.palette import PAGE, PAPER, VARIABLES, Theme
 from palaver.text import one_line
 from palaver.utils.run_folder import replace_bytes
 
@@ -266,8 +267,8 @@ def figure(
     return drawing
 
 
-def save_png(path: Path | str, title: str, size: Size, draw: Draw, **options: Any) -> None:
-    """Write a figure with its title as PNG, atomically.
+def save_figure(path: Path | str, title: str, size: Size, draw: Draw, **options: Any) -> None:
+    """Write a figure with its title as PNG, or as SVG where the name ends so, atomically.
 
     Raises:
         OSError: it cannot be written.
@@ -277,13 +278,23 @@ def save_png(path: Path | str, title: str, size: Size, draw: Draw, **options: An
         drawing.suptitle(
             label(title, int(9 * size[0])), x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold"
         )
-    replace_bytes(Path(path), png(drawing))
+    replace_bytes(Path(path), svg(drawing) if Path(path).suffix.lower() == ".svg" else png(drawing))
 
 
 def png(drawing: Figure) -> bytes:
     """Return the figure as PNG at 160 dpi."""
     buffer = io.BytesIO()
     drawing.savefig(buffer, format="png", dpi=160, facecolor="white")
+    return buffer.getvalue()
+
+
+def svg(drawing: Figure) -> bytes:
+    """Return the figure as an SVG that is the same everywhere: letters are outlines."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "palaver"}):
+        drawing.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
 
 
@@ -351,37 +362,26 @@ def window_of(length: int) -> int:
     return min(20, max(1, length // 10))
 
 
-@dataclass(frozen=True)
-class Theme:
-    """Colours of a figure, as matplotlib reads them."""
+def spread(heights: Sequence[float], near: Sequence[Sequence[bool]], gap: float) -> list[float]:
+    """Move heights within 0 to 1, in order, until close neighbours are `gap` apart.
 
-    ink: str
-    muted: str
-    grid: str
-    series: tuple[str, ...]
-
-    def color(self, index: int) -> str:
-        """Return the colour of line `index`, cyclically."""
-        return self.series[index % len(self.series)]
-
-
-PAPER = Theme(
-    ink="#1c1f26",
-    muted="#646b78",
-    grid="#e3e6eb",
-    series=("#2864dc", "#d9690d", "#15916b", "#a13cb4", "#c4304f", "#5f7087", "#8a7a00"),
-)
-
-# Never seen: an SVG has `var(--name)` in their place, so that one drawing serves a light and a dark page.
-PAGE = Theme(
-    ink="#010101",
-    muted="#010102",
-    grid="#010103",
-    series=tuple(f"#0102{index:02x}" for index in range(1, len(PAPER.series) + 1)),
-)
-VARIABLES = {PAGE.ink: "--ink", PAGE.muted: "--muted", PAGE.grid: "--line"} | {
-    color: f"--s{index}" for index, color in enumerate(PAGE.series, start=1)
-}
+    >>> [round(height, 2) for height in spread([0.5, 0.5, 0.9], [[True] * 3] * 3, 0.1)]
+    [0.45, 0.55, 0.9]
+    """
+    placed = [height + 1e-6 * index for index, height in enumerate(heights)]
+    order = sorted(range(len(placed)), key=lambda index: placed[index])
+    for _ in range(500):
+        moved = False
+        for rank, lower in enumerate(order):
+            for upper in order[rank + 1 :]:
+                lack = gap - (placed[upper] - placed[lower])
+                if near[lower][upper] and lack > 1e-9:
+                    placed[lower], placed[upper] = placed[lower] - lack / 2, placed[upper] + lack / 2
+                    moved = True
+        if not moved:
+            break
+        placed = [min(max(height, gap / 2), 1 - gap / 2) for height in placed]
+    return placed
 
 
 def label(text: object, max_characters: int = 40) -> str:

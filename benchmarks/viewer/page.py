@@ -8,7 +8,6 @@ data are a block of JSON in which `<`, `>` and `&` are escaped; the script inser
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from palaver.benchmarks.reports.html import content_hash
+from palaver.benchmarks.reports.html import content_hash, island
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.album import Album
@@ -135,12 +134,6 @@ def html(data: dict[str, Any]) -> str:
         style_hash=content_hash(style),
         script_hash=content_hash(script),
     )
-
-
-def island(data: object) -> str:
-    """Return JSON that is safe in a `<script>` element: no tag, comment or entity can start."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _asset(name: str) -> str:

@@ -9,9 +9,10 @@ import pytest
 from PIL import Image
 
 from palaver.benchmarks.reports import charts
-from palaver.benchmarks.reports.charts import PAPER
+from palaver.benchmarks.reports.palette import PAPER
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.run_report import curves
+from tests.overlap import overlapping_texts
 
 
 def test_moving_mean_by_hand():
@@ -103,5 +104,15 @@ def test_a_picture_is_made_of_any_run(fabricate, tmp_path, steps, evals):
     curves.write_png(read(fabricate(steps=steps, evals=evals)), path, 3.0, "name with $ and \x1b")
     with Image.open(path) as picture:
         assert picture.width >= 1000
-    # the first colour draws the training, the second the evaluations; components are drawn in both
-    assert [colours(path, PAPER.color(n)) > 100 for n in (0, 1)] == [steps > 0, bool(evals) or steps > 0]
+    # the algorithm's colour draws the training; components are drawn in the first two
+    assert [colours(path, PAPER.color(n)) > 100 for n in (0, 1)] == [steps > 0, steps > 0]
+
+
+def test_figures_of_a_report_have_no_label_over_another(fabricate, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(charts, "png", lambda drawing: drawn.append(drawing) or b"")
+    run = read(fabricate())
+    curves.write_png(run, tmp_path / "curve.png", 3.0, "a title")
+    figures = [curves.reward(run, 3.0), *curves.panels(run).values(), *curves.measured(run).values()]
+    drawn += [charts.figure(PAPER, figure.size, figure.draw) for figure in figures]
+    assert [overlapping_texts(each) for each in drawn] == [[] for _ in drawn]

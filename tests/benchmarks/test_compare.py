@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,53 +11,23 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from palaver.benchmarks.comparison.charts import COLORS, look, spread, write_png
+from palaver.benchmarks.comparison.charts import write_figure
+from palaver.benchmarks.comparison.curves import panels
 from palaver.benchmarks.comparison.export import export_runs
 from palaver.benchmarks.comparison.finished_runs import find
 from palaver.benchmarks.comparison.groups import compare
 from palaver.benchmarks.comparison.table import captions, columns, markdown, rows
-from palaver.benchmarks.reports import charts
-from palaver.benchmarks.reports.charts import PAPER
+from palaver.benchmarks.reports.charts import spread
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.config.loading import parse
-from palaver.utils.config import dump
+from tests.benchmarks.finished import TWICE, make_run
 
 KEPT = Path(__file__).parents[2] / "docs" / "runs" / "arxiv-magrpo"
-TASKS = ("s", "t")
 READER = MarkdownIt("commonmark").enable("table")
-
-
-def evaluation(step: int, returns: tuple[float, ...], by_task: bool) -> dict:
-    told = {"by_task": dict(zip(TASKS, returns, strict=True))} if by_task else {}
-    mean = sum(returns) / len(returns)
-    return {"kind": "eval", "step": step, "mean": mean, "n": 4, "tasks": len(returns), "greedy": False, **told}
 
 
 @pytest.fixture
 def run(tmp_path):
-    """A finished run of four updates; its reward rises by `gain` an update, and so do both its tasks in all."""
-
-    def make(
-        name: str, algorithm: str = "magrpo", seed: int = 0, gain: float = 0.25, by_task: bool = True,
-        counted: bool = True, evals: tuple[int, ...] = (0, 4), steps: int = 4, kind: str = "separate", **config,
-    ) -> Path:  # fmt: skip
-        folder = tmp_path / "runs" / name
-        folder.mkdir(parents=True)
-        values = {
-            "env": {"id": "arxiv-v0", "length": [32, 64]}, "algorithm": {"name": algorithm}, "seed": seed,
-            "train": {"steps": 4}, "team": {"kind": kind}, "out": str(folder), **config,
-        }  # fmt: skip
-        (folder / "config.yaml").write_text(dump(parse(values)))
-        lines = [evaluation(step, (0.25 + gain * step, 0.75 + gain * step), by_task) for step in evals if step == 0]
-        for step in range(1, steps + 1):
-            told = {"completions": 10} if counted else {"a/rows": 4, "b/rows": 6, "a/tokens": 3, "b/tokens": 3}
-            lines.append({"kind": "train", "step": step, "wall_s": step * (1.0 + seed), "cpu_s": 2.0 * step,
-                          "reward/mean": gain * step, **told})  # fmt: skip
-        lines += [evaluation(step, (0.25 + gain * step, 0.75 + gain * step), by_task) for step in evals if step > 0]
-        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return folder
-
-    return make
+    return lambda name, *args, **choices: make_run(tmp_path / "runs", name, *args, **choices)
 
 
 def compared(*folders: Path, **choices):
@@ -79,20 +48,6 @@ def test_seeds_are_repeats_and_the_best_stands_first(run):
     assert found.title == "2 algorithms on arxiv-v0, 1 to 2 seeds each"
     assert not found.shares
     assert found.notes == ()
-
-
-def test_the_curve_is_the_mean_of_moving_means_with_the_range_of_seeds(run):
-    found = compared(run("a0", gain=0.2), run("a1", seed=1, gain=0.6), window=2)
-    curve = found.groups[0].curve(found.window, shares=False)
-    assert curve.samples.tolist() == [10.0, 20.0, 30.0, 40.0]
-    assert curve.wall_s.tolist() == [1.5, 3.0, 4.5, 6.0]
-    assert curve.cpu_s.tolist() == [2.0, 4.0, 6.0, 8.0]
-    one = np.array([0.2, 0.3, 0.5, 0.7])
-    assert curve.low == pytest.approx(one)
-    assert curve.high == pytest.approx(3 * one)
-    assert curve.mean == pytest.approx(2 * one)
-    assert found.groups[0].curve(2, shares=True).mean == pytest.approx(2 * one / 3)
-    assert compared(run("c0", "iac")).window == 1, "a tenth of four updates"
 
 
 @pytest.mark.parametrize(("kind", "samples"), [("separate", 40.0), ("shared", 16.0)])
@@ -123,9 +78,6 @@ def test_returns_by_task_come_from_the_episodes_where_the_metrics_do_not_tell_th
     table = markdown(found)
     assert table.startswith("| algorithm | seeds | reward | improvement |")
     assert "| magrpo | 3 | 0.44 → 2.24 | +1.79 [" in table
-
-
-TWICE = {"id": "pioneer-v0", "env": "arxiv-v0", "keywords": {"length": [32, 64]}}
 
 
 def test_other_environments_are_compared_as_shares(run):
@@ -242,10 +194,11 @@ def test_what_is_kept_compares_as_the_whole(tmp_path):
     again = compared(tmp_path / "kept")
     assert rows(again) == rows(whole)
     assert markdown(again) == markdown(whole)
-    for one, other in zip(whole.groups, again.groups, strict=True):
-        before, after = one.curve(5, False), other.curve(5, False)
-        for part in ("samples", "wall_s", "cpu_s", "mean", "low", "high"):
-            assert np.array_equal(getattr(before, part), getattr(after, part))
+    for one, other in zip(panels(whole)[0], panels(again)[0], strict=True):
+        before, after = one.curves[0], other.curves[0]
+        assert np.array_equal(before.mean, after.mean)
+        assert np.array_equal(before.band, after.band)
+        assert all(np.array_equal(before.at[axis], after.at[axis]) for axis in before.at)
     with pytest.raises(ConfigError, match="already there"):
         export_runs(whole.groups, tmp_path / "kept")
     (tmp_path / "file").write_text("")
@@ -269,52 +222,9 @@ def test_names_are_moved_apart_and_kept_in_order():
     assert spread([0.5, 0.5, 0.5, 0.5], apart, 0.1) == pytest.approx([0.5] * 4, abs=1e-5)
 
 
-# Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB
-SEEN = {
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
-}
-XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-
-
-def in_lab(color: str, seen: list[list[float]]) -> np.ndarray:
-    """CIELAB of a colour as somebody sees it."""
-    share = np.array([int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)])
-    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
-    ratio = XYZ @ np.clip(np.array(seen) @ linear, 0, 1) / np.array([0.9505, 1.0, 1.089])
-    f = np.where(ratio > 0.008856, np.cbrt(ratio), 7.787 * ratio + 16 / 116)
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-@pytest.mark.parametrize("kind", SEEN)
-def test_colours_are_told_apart_by_every_kind_of_colour_vision(kind):
-    """A difference of 2.3 is just noticed (CIE 1976); the same colours come again dashed."""
-    colors = [in_lab(look(index, PAPER)[0], SEEN[kind]) for index in range(COLORS)]
-    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(colors, 2)) > 10
-    looks = {str(look(index, PAPER)) for index in range(24)}
-    assert len(looks) == 24
-
-
-@pytest.mark.parametrize("time", ["wall_s", "cpu_s"])
-def test_the_figure_names_every_line_in_both_panels(run, tmp_path, monkeypatch, time):
-    drawn = []
-    monkeypatch.setattr(charts, "png", lambda drawing: drawn.append(drawing) or b"")
-    names = ["magrpo", "ippo", "happo", "iac", "maac", "rae", "marloo", "mappo"]
-    folders = [run(f"{name}-{seed}", name, seed, 0.1 + 0.01 * n) for n, name in enumerate(names) for seed in (0, 1)]
-    write_png(compared(*folders), str(tmp_path / "x.png"), time)
-    left, right = drawn[0].axes
-    assert sorted(text.get_text() for text in left.texts) == sorted(names)
-    assert sorted(text.get_text() for text in right.texts) == sorted(names)
-    assert left.get_xlabel() == "samples (completions to learn from)"
-    assert right.get_xlabel() == {"wall_s": "wall seconds", "cpu_s": "CPU seconds"}[time]
-    assert "band: lowest to highest" in left.get_ylabel()
-    assert "training reward of 3" in left.get_ylabel()
-
-
 def test_a_picture_is_made_of_hostile_names_and_short_runs(run, tmp_path):
     found = compared(run("a0", policy={"model": "$x_{\\frac $ \x1b[2J"}), by="model")
-    write_png(found, str(tmp_path / "x.png"))
+    write_figure(found, str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from palaver.benchmarks.reports import charts
 from palaver.benchmarks.reports.curriculum import data, figures, page
+from palaver.benchmarks.reports.palette import PAPER
 from palaver.core import CheckpointError
 from palaver.trainers.curriculum.config import parse
 from palaver.trainers.curriculum.run import run
 from palaver.trainers.curriculum.state import PlayerRating
+from tests.overlap import overlapping_texts
 from tests.trainers.curriculum.fakes import FakeBackend, values
 
+KEPT = Path(__file__).parents[2] / "docs" / "runs" / "battler"
 MADE = {"palaver": "0", "commit": "<b>c</b>", "python": "3", "platform": "p"}
 
 
@@ -56,15 +60,47 @@ def test_the_untaught_are_those_that_no_ancestor_learnt_from(found):
     assert found.untaught(found.verdicts[0]) == ["veteran@1"]
 
 
-def test_labels_of_the_unrated_do_not_overlap():
-    """A label is 4 % of the axis high; three unrated teachers are above the rated one, apart."""
+def members(kept: dict) -> list[data.Member]:
+    """The family as `curriculum.json` holds it."""
+    return [
+        data.Member(**each | {"places": {name: PlayerRating(**place) for name, place in each["places"].items()}})
+        for each in kept["family"]
+    ]
+
+
+def family_figure(family, teamset):
+    return charts.figure(PAPER, (8, 4), lambda chart: figures.draw_tree(chart, family, teamset))
+
+
+def test_members_without_a_rating_are_named_and_not_drawn():
+    """The kept curriculum: three of its teachers were never rated."""
+    family = members(json.loads((KEPT / "curriculum.json").read_text()))
+    drawing = family_figure(family, "sample:train")
+    (axes,) = drawing.axes
+    elos = {member.elo("sample:train") for member in family} - {None}
+    assert {float(y) for line in axes.lines for y in line.get_ydata()} <= elos
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert sum(len(line.get_xdata()) for line in dots if len(line.get_xdata()) == 1) == len(elos) == 5
+    shown = " ".join(axes.get_xlabel().split())
+    assert shown == (
+        "Without a rating: max_power@1 (taught heuristics); typed@1 (taught heuristics); search@1 (taught search)"
+    )
+    assert overlapping_texts(drawing) == []
+
+
+@pytest.mark.parametrize("spread", [0.0, 3.0, 200.0])
+def test_names_of_members_do_not_overlap(spread):
     place = PlayerRating("x", "rated", 1000.0, 950.0, 1050.0, True)
-    students = [data.Member("student", "", (), {"x": replace(place, elo=0.0)}, True, True)]
-    teachers = [data.Member(name, "", (), {}, False, False) for name in "abc"]
-    placed = figures._positions([*teachers, data.Member("rated", "", (), {"x": place}, False, False), *students], "x")
-    heights = sorted(placed[name][1] for name in ("rated", "a", "b", "c"))
-    assert heights[0] == 1000
-    assert min(high - low for low, high in itertools.pairwise(heights)) > 0.05 * (heights[-1] - 0)
+    family = [
+        data.Member(f"player-{n}", "", (), {"x": replace(place, elo=1000.0 + spread * n)}, n > 3, False)
+        for n in range(9)
+    ]
+    assert overlapping_texts(family_figure(family, "x")) == []
+
+
+def test_figures_have_no_label_over_another(found):
+    for stem, drawing in page._drawings(found).items():
+        assert overlapping_texts(charts.figure(PAPER, drawing.size, drawing.draw)) == [], stem
 
 
 def test_the_tables(found):

@@ -62,3 +62,34 @@ def test_the_summary_shows_no_interval_where_there_is_none(fabricate, capsys):
     path.write_text(re.sub(r'"(low|high)": [\d.]+', r'"\1": null', path.read_text(encoding="utf-8")), encoding="utf-8")
     outcome.show(read(folder))
     assert re.search(r"95 % interval\s+–\s+–\s", capsys.readouterr().out)
+
+
+def contents(folder):
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_runs_are_not_written_to_when_they_are_overlaid(fabricate, tmp_path):
+    folders = [fabricate("one"), fabricate("two", steps=3, evals=())]
+    before = [contents(folder) for folder in folders]
+    assert run("report", *folders, "--out", tmp_path / "both") == 0
+    assert [contents(folder) for folder in folders] == before
+    assert {path.name for path in (tmp_path / "both").iterdir()} == {"comparison.html", "comparison.png"}
+
+
+def test_environments_are_not_drawn_on_the_same_axes(fabricate, tmp_path, monkeypatch):
+    from palaver.benchmarks.reports import charts
+
+    drawn = []
+    monkeypatch.setattr(charts, "png", lambda drawing: drawn.append(drawing) or b"")
+    one, other = fabricate("one"), fabricate("two")
+    config = other / "config.yaml"
+    config.write_text(config.read_text().replace("id: arxiv-v0", "id: echo-v0"))
+    assert run("report", one, other, fabricate("three"), "--out", tmp_path / "both") == 0
+    labels = [axes.get_ylabel() for axes in drawn[0].axes]
+    assert labels == ["reward in arxiv-v0", "reward in echo-v0"]
+    assert [len(axes.get_legend().get_texts()) for axes in drawn[0].axes] == [2, 1]
+
+
+def test_a_report_of_one_run_has_its_place(fabricate, tmp_path, capsys):
+    assert run("report", fabricate(), "--out", tmp_path / "x") == 2
+    assert "--out" in capsys.readouterr().err

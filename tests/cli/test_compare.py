@@ -18,6 +18,7 @@ def test_a_table_and_a_figure(palaver, tmp_path):
     assert lines[2].startswith("magrpo     0.44 → 2.24  +1.79 [")
     assert lines[2].split()[-1] == "yes"
     assert lines[-1] == "x.png"
+    assert "Settings that differ" not in ran.out, "one group"
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -45,6 +46,7 @@ def test_kept_runs_show_the_same(palaver, tmp_path):
         (["."], "there is no run in '.'"),
         ([str(KEPT), "--by", "nothing"], "a config has no key 'nothing'"),
         ([str(KEPT), "--out", "x.pdf"], "--out: a .png"),
+        ([str(KEPT), "--metric", "reward/men"], "Did you mean 'reward/mean'"),
         ([str(KEPT), "--out", "no/x.png"], "--out: a .png"),
         ([str(KEPT), "--window", "0"], "equal to 1"),
         ([str(KEPT), "--time", "sun"], "sun"),

@@ -199,7 +199,9 @@ class _Run:
 
     def _save(self) -> None:
         policies, optimizers = {STUDENT: self.student}, {STUDENT: self.optimizer}
-        checkpoint.save(self.folder, self.state.step, policies, optimizers, vars(self.state), self.config.keep, {})
+        step, state = self.state.step, vars(self.state)
+        saved = checkpoint.save(self.folder, step, policies, optimizers, state, self.config.keep, {})
+        self.run_logger.checkpoint(saved, step)
 
 
 def _student(config: BCConfig, format: str, start: Path | None) -> NetStudent | TextStudent:

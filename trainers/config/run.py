@@ -223,6 +223,7 @@ class LogConfig(Section):
     project: str = "palaver"
     episodes: bool = Field(True, description="write episodes/*.jsonl")
     tokens: bool = Field(False, description="with token ids and log-probabilities")
+    checkpoints: bool = Field(False, description="on the boards: W&B gets each as an artifact")
 
 
 class TuningConfig(Section):

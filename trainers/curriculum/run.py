@@ -33,8 +33,9 @@ from palaver.trainers.curriculum.state import (
 )
 from palaver.trainers.matches.results import GameResult
 from palaver.trainers.matches.standings import Standings, standings
+from palaver.trainers.run.boards import WeightsAndBiases
 from palaver.trainers.run.files import METRICS
-from palaver.trainers.run.logging import flatten, read_metrics, wandb_run
+from palaver.trainers.run.logging import flatten, read_metrics
 from palaver.utils.config import dump
 from palaver.utils.run_folder import locked, replace_text
 
@@ -81,26 +82,26 @@ class MergedMetrics:
     def __init__(self, folder: Path, spec: Curriculum) -> None:
         self.folder = folder
         config = spec.model_dump(mode="json")
-        self._wandb = wandb_run(folder, spec.wandb, spec.project, config) if spec.wandb != "disabled" else None
+        online = spec.wandb != "disabled"
+        self._board = WeightsAndBiases(folder, spec.wandb, spec.project, config) if online else None
 
     def write(self, verdicts: Sequence[StageAttempt], running: tuple[str, int] | None = None) -> None:
         """Rewrite the file, and send the new lines to W&B."""
         entries = lines(self.folder, verdicts, running)
         replace_text(self.folder / METRICS, "".join(json.dumps(line) + "\n" for line in entries))
-        if self._wandb is None:
+        if self._board is None:
             return
         count_path = self.folder / SENT
         known = int(count_path.read_text(encoding="utf-8")) if count_path.is_file() else 0
         for line in entries[known:]:
-            self._wandb.log(
-                {**flatten(line, f"{line['stage']}/" if line["kind"] == "rating" else ""), "step": line["step"]}
-            )
+            values = flatten(line, f"{line['stage']}/" if line["kind"] == "rating" else "")
+            self._board.scalars(values, int(line["step"]))
         replace_text(count_path, str(len(entries)))
 
     def close(self) -> None:
         """Finish the W&B run."""
-        if self._wandb is not None:
-            self._wandb.finish()
+        if self._board is not None:
+            self._board.close()
 
 
 PLAYED = "played.txt"  # battles of an attempt, once all have been tried

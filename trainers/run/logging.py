@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import json
 import math
-import threading
-import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +13,7 @@ from palaver.core import PalaverWarning
 from palaver.episodes import Episode
 from palaver.text import one_line
 from palaver.trainers.config.run import LogConfig
+from palaver.trainers.run.boards import Board, TensorBoard, WeightsAndBiases
 from palaver.trainers.run.files import METRICS
 from palaver.utils.run_folder import DamagedLine, append_bytes, append_lines, read_lines, replace_text
 
@@ -49,6 +46,7 @@ class RunLogger:
 
     Attributes:
         step: last step whose training metrics are written.
+        boards: TensorBoard and Weights & Biases, as far as the config asks for them.
     """
 
     def __init__(self, folder: Path, config: HasLogConfig, step: int) -> None:
@@ -56,15 +54,10 @@ class RunLogger:
         self.metrics = folder / METRICS
         self.step = step
         _keep_until(self.metrics, step)
-        self._board: Any = None
-        self._hook = threading.excepthook
-        if config.log.tensorboard:
-            board = importlib.import_module("torch.utils.tensorboard")
-            self._hook = _silence_board()
-            self._board = board.SummaryWriter(str(folder / "tb"), purge_step=step + 1)
-        self._wandb = None
-        if config.log.wandb != "disabled":
-            self._wandb = wandb_run(folder, config.log.wandb, config.log.project, config.model_dump(mode="json"))
+        log = config.log
+        self.boards: list[Board] = [TensorBoard(folder, step)] if log.tensorboard else []
+        if log.wandb != "disabled":
+            self.boards.append(WeightsAndBiases(folder, log.wandb, log.project, config.model_dump(mode="json")))
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
         """Write one line of metrics; NaN becomes None, nested names `name/inner` on the boards."""
@@ -77,30 +70,29 @@ class RunLogger:
             self.step = step
         scalars = {name: value for name, value in values.items() if name != "by_task"}  # no curve for every task
         flat = flatten(scalars, "eval/" if kind == "eval" else "")
-        if self._board:
-            for name, value in flat.items():
-                self._board.add_scalar(name, value, step)
-            self._board.flush()
-        if self._wandb:
-            self._wandb.log({**flat, "step": step})
+        for board in self.boards:
+            board.scalars(flat, step)
 
     def episodes(self, kind: str, step: int, episodes: list[Episode]) -> None:
-        """Write `episodes/KIND-STEP.jsonl`, one episode a line."""
+        """Write `episodes/KIND-STEP.jsonl`, one episode a line; boards get texts of evaluations."""
         if not self.config.log.episodes:
             return
         path = self.folder / "episodes" / f"{kind}-{step:06d}.jsonl"
         path.parent.mkdir(exist_ok=True)
         lines = (json.dumps(episode.to_dict(self.config.log.tokens)) for episode in episodes)
         replace_text(path, "\n".join(lines) + "\n")
+        for board in self.boards if kind == "eval" else ():
+            board.samples(kind, episodes, step)
+
+    def checkpoint(self, folder: Path, step: int) -> None:
+        """Record a complete checkpoint on the boards, where `log.checkpoints` asks for it."""
+        for board in self.boards if self.config.log.checkpoints else ():
+            board.checkpoint(folder, step)
 
     def close(self) -> None:
-        """Flush and close all loggers."""
-        if self._board:
-            with contextlib.suppress(OSError):  # each line was flushed, so an error that is left has been raised
-                self._board.close()
-            threading.excepthook = self._hook
-        if self._wandb:
-            self._wandb.finish()
+        """Flush and close all boards."""
+        for board in self.boards:
+            board.close()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -143,22 +135,6 @@ def _keep_until(path: Path, step: int) -> None:
     replace_text(path, "".join(json.dumps(line) + "\n" for line in kept_lines))
 
 
-def _silence_board() -> Callable[[Any], object]:
-    """Suppress the traceback of TensorBoard's thread on a full disk; the next write raises it.
-
-    Returns:
-        The hook that reported uncaught errors of threads before.
-    """
-    before = threading.excepthook
-
-    def hook(args: Any) -> None:
-        if not (isinstance(args.exc_value, OSError) and type(args.thread).__name__ == "_AsyncWriterThread"):
-            before(args)
-
-    threading.excepthook = hook
-    return before
-
-
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, float]:
     """Flatten the numbers among the values, those of nested mappings as `name/inner`."""
     flat = {}
@@ -168,20 +144,3 @@ def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, float]:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             flat[f"{prefix}{name}"] = float(value)
     return flat
-
-
-def wandb_run(folder: Path, mode: str, project: str, config: dict[str, Any]) -> Any:
-    """Start or resume the W&B run, whose id is kept in the run folder."""
-    wandb = importlib.import_module("wandb")
-    id_file = folder / "wandb_id"
-    if not id_file.is_file():
-        replace_text(id_file, uuid.uuid4().hex[:12])
-    return wandb.init(
-        project=project,
-        id=id_file.read_text(encoding="utf-8"),
-        resume="allow",
-        mode=mode,
-        dir=str(folder),
-        name=folder.name,
-        config=config,
-    )

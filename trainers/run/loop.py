@@ -8,6 +8,7 @@ from typing import Any
 
 from palaver.envs.base.env import TextEnv
 from palaver.episodes import Episode
+from palaver.trainers.run.checkpoint import folder_of
 from palaver.trainers.run.session import RunSession
 
 
@@ -59,6 +60,8 @@ class BaseLoop(ABC):
         """Write a checkpoint, on the main process."""
         if self.session.distributed.is_main:
             self.write_checkpoint(step)
+            if self.session.run_logger:
+                self.session.run_logger.checkpoint(folder_of(self.session.folder, step), step)
         self.session.distributed.wait()
 
     @abstractmethod

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from palaver.benchmarks.reports.charts import PAPER, Chart, save_png, smoothed
+from palaver.benchmarks.reports.charts import Chart, save_figure, smoothed
+from palaver.benchmarks.reports.palette import PAPER
 from palaver.core import CheckpointError
 from palaver.episodes import Episode
 from palaver.trainers.rollout.evaluation import summarize
@@ -166,4 +167,4 @@ def draw(result: Truth, title: str, path: Path) -> None:
         gap.dots(steps, [point.gap for point in points], GAP, marker="o-", size=5)
         gap.labels("step; scores are on the scale of the reward, as they lay before training", "score less true")
 
-    save_png(path, title, (8, 6), rewards_and_gap, layout=[[0], [1]], sharex=True, height_ratios=(5, 2))
+    save_figure(path, title, (8, 6), rewards_and_gap, layout=[[0], [1]], sharex=True, height_ratios=(5, 2))

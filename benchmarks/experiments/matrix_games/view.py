@@ -8,7 +8,7 @@ from pathlib import Path
 
 from palaver.benchmarks.experiments.matrix_games.results import AlgorithmScore, Lab
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports.charts import Cell, Chart, label, save_png
+from palaver.benchmarks.reports.charts import Cell, Chart, label, save_figure
 from palaver.markdown import markdown_table, prose
 from palaver.utils.run_folder import replace_text
 from palaver.utils.stats.intervals import Interval
@@ -104,7 +104,7 @@ def draw(lab: Lab, path: Path) -> None:
     columns = [label(game).replace("-", "-\n") for game in lab.columns]
     size = (max(7.0, 1.7 + 0.92 * len(columns)), 1.75 + 0.44 * len(rows))
     heatmap = partial(Chart.heatmap, rows=rows, columns=columns, cells=[*bounds, *cells], caption=_caption(lab))
-    save_png(path, "Returns of the laboratory, shaded by share of the optimum", size, heatmap)
+    save_figure(path, "Returns of the laboratory, shaded by share of the optimum", size, heatmap)
 
 
 def _cell(score: AlgorithmScore) -> Cell:

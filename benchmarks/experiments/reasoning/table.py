@@ -14,7 +14,7 @@ from typing import Literal
 from palaver.benchmarks.comparison.export import export_run, exporting
 from palaver.benchmarks.comparison.finished_runs import trial
 from palaver.benchmarks.experiments.reasoning.results import Results, TeamSeedResult, load
-from palaver.benchmarks.reports.charts import Chart, label, save_png
+from palaver.benchmarks.reports.charts import Chart, label, save_figure
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import interval
 from palaver.utils.stats.improvement import Improvement, improvement
@@ -156,7 +156,7 @@ def draw_picture(results: Results, folder: Path) -> Path:
         chart.labels("share right, with its 95 % interval over seeds and problems")
 
     title = f"Right answers to {len(results.tasks)} held-out problems"
-    save_png(folder / PICTURE, title, (9.2, 1.6 + 0.42 * len(table_lines)), draw)
+    save_figure(folder / PICTURE, title, (9.2, 1.6 + 0.42 * len(table_lines)), draw)
     return folder / PICTURE
 
 

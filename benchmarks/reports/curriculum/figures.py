@@ -5,10 +5,11 @@ Every `draw_` function draws on one chart.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from palaver.benchmarks.reports.charts import Chart, label, smoothed
+from palaver.benchmarks.reports.charts import Chart, label, smoothed, spread
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
 from palaver.benchmarks.reports.run_folder import number
 from palaver.trainers.curriculum.ablation import Ablation
@@ -20,7 +21,8 @@ CURVES = {
     "value_loss": "Loss of the value",
     "kept": "Share kept by the filter",
 }
-LABEL_HEIGHT = 0.04  # share of the axis
+LABEL_HEIGHT = 0.055  # share of the axis
+LETTER = 0.0105  # width of a letter, as a share of the axis
 
 
 def curves(report: CurriculumReport) -> dict[str, str]:
@@ -72,8 +74,7 @@ def draw_ratings(chart: Chart, report: CurriculumReport) -> None:
     ]
     for rating in opponents:
         chart.rule(rating.elo)
-    low, high = chart.ax.get_ylim()
-    heights = spaced([rating.elo for rating in opponents], LABEL_HEIGHT * (high - low))
+    heights = _apart(chart, [rating.elo for rating in opponents], [[True] * len(opponents)] * len(opponents))
     for rating, y in zip(opponents, heights, strict=True):
         chart.note(label(rating.player), None, y, (4, 0), va="center", fontsize=7.5)
     chart.labels(y="Elo")
@@ -81,65 +82,74 @@ def draw_ratings(chart: Chart, report: CurriculumReport) -> None:
     chart.ax.margins(x=0.15)
 
 
-def spaced(heights: Sequence[float], distance: float) -> list[float]:
-    """Lower the heights of labels, given from the highest down, until they are `distance` apart.
+def _apart(chart: Chart, heights: Sequence[float], near: Sequence[Sequence[bool]]) -> list[float]:
+    """Heights of labels, moved apart where two that are near each other would overlap."""
+    low, high = chart.ax.get_ylim()
+    shares = spread([(height - low) / (high - low) for height in heights], near, LABEL_HEIGHT)
+    return [low + share * (high - low) for share in shares]
 
-    >>> spaced([10.0, 9.5, 4.0], 2.0)
-    [10.0, 8.0, 4.0]
+
+def draw_tree(chart: Chart, family: Sequence[Member], teamset: str) -> None:
+    """Draw the family tree with the Elo on a team set as height.
+
+    Students are arranged from left to right in order, teachers are at the left. Solid lines lead from a student to
+    those initialised from it, dotted lines from a teacher to its students. Members without a rating have no height:
+    they are listed below.
     """
-    placed: list[float] = []
-    for height in heights:
-        placed.append(min(height, placed[-1] - distance) if placed else height)
-    return placed
-
-
-def draw_tree(chart: Chart, report: CurriculumReport) -> None:
-    """Draw the family tree with Elo as height.
-
-    Students are arranged from left to right in order, teachers are at the left.
-
-    Solid lines lead from a student to those initialised from it, dotted lines from a teacher to its students. Members
-    without a rating are above all others.
-    """
-    family = report.family()
-    teamset = report.sets[0] if report.sets else ""
     positions = _positions(family, teamset)
     for member in family:
+        if member.label not in positions:
+            continue
         x, y = positions[member.label]
         for teacher in (positions[name] for name in member.taught_by if name in positions):
             chart.line([teacher[0], x], [teacher[1], y], chart.color(1), width=1.1, dashes=":")
-        if member.parent:
+        if member.parent in positions:
             parent = positions[member.parent]
             chart.line([parent[0], x], [parent[1], y], chart.color(0), width=2)
     for member in family:
-        x, y = positions[member.label]
-        unpromoted_color = chart.theme.muted if member.student else chart.color(1)
-        chart.dots([x], [y], chart.color(0) if member.promoted else unpromoted_color, size=9 if member.student else 7)
-        elo = member.elo(teamset)
-        text = label(member.label, 24) + (", not rated" if elo is None else f" {elo:.0f}")
-        chart.note(text, x, y, (7, 6), color=chart.theme.ink)
-    chart.labels(y="Elo" if teamset else "")
-    chart.ax.set_xticks([])
+        if member.label in positions:
+            x, y = positions[member.label]
+            color = chart.color(0) if member.promoted else chart.theme.muted if member.student else chart.color(1)
+            chart.dots([x], [y], color, size=9 if member.student else 7)
     chart.ax.margins(x=0.12, y=0.15)
+    _name_members(chart, positions)
+    missing = [_unrated(member, family) for member in family if member.label not in positions]
+    chart.labels(textwrap.fill(f"Without a rating: {'; '.join(missing)}", 110) if missing else "", "Elo")
+    chart.ax.set_xticks([])
+
+
+def _name_members(chart: Chart, positions: Mapping[str, tuple[float, float]]) -> None:
+    """Label the dots with names and ratings."""
+    left, right = chart.ax.get_xlim()
+    texts = [f"{label(name, 24)} {elo:.0f}" for name, (_, elo) in positions.items()]
+    shares = [(x - left) / (right - left) for x, _ in positions.values()]
+    near = [
+        [abs(one - other) < LETTER * len(texts[min(i, j) if one == other else (i if one < other else j)]) + 0.02
+         for j, other in enumerate(shares)]
+        for i, one in enumerate(shares)
+    ]  # fmt: skip
+    heights = _apart(chart, [elo for _, elo in positions.values()], near)
+    for text, (x, _), height in zip(texts, positions.values(), heights, strict=True):
+        chart.note(text, x, height, (7, 6), outlined=True, color=chart.theme.ink)
+
+
+def _unrated(member: Member, family: Sequence[Member]) -> str:
+    taught = [label(other.label, 24) for other in family if member.label in other.taught_by]
+    return label(member.label, 24) + (f" (taught {', '.join(taught)})" if taught else "")
 
 
 def _positions(family: Sequence[Member], teamset: str) -> dict[str, tuple[float, float]]:
-    """Map each member's label to (column, Elo).
+    """Map the labels of members with a rating to (column, Elo).
 
-    Students have columns of their own, teachers share the first; those without a rating are above all others, each a
-    label's height above the last.
+    Students have columns of their own, teachers share the first.
     """
-    ratings = [elo for member in family if (elo := member.elo(teamset)) is not None]
-    span = max(ratings, default=1.0) - min(ratings, default=0.0)
-    height = max(ratings, default=0.0) + 0.15 * span + 20
     positions: dict[str, tuple[float, float]] = {}
     column = 0
     for member in family:
         column += member.student
         elo = member.elo(teamset)
-        positions[member.label] = (float(column), height if elo is None else elo)
-        if elo is None and not member.student:
-            height += 2 * LABEL_HEIGHT * span
+        if elo is not None:
+            positions[member.label] = (float(column), elo)
     return positions
 
 

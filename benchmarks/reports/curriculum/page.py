@@ -7,7 +7,7 @@ from pathlib import Path
 
 from palaver.benchmarks.arena import tables as arena
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports.charts import Drawing, save_png
+from palaver.benchmarks.reports.charts import Drawing, save_figure
 from palaver.benchmarks.reports.curriculum import figures
 from palaver.benchmarks.reports.curriculum.data import CurriculumReport, Member
 from palaver.text import one_line
@@ -31,7 +31,7 @@ def write(report: CurriculumReport, folder: Path) -> list[Path]:
         paths = [report.save(folder), folder / PAGE, folder / TABLES]
         for stem, drawing in drawings.items():
             paths.append(folder / f"{stem}.png")
-            save_png(paths[-1], drawing.title, drawing.size, drawing.draw)
+            save_figure(paths[-1], drawing.title, drawing.size, drawing.draw)
         if report.standings is not None:
             paths.append(folder / "matrix.png")
             arena.draw(report.standings, paths[-1])
@@ -59,9 +59,10 @@ def _drawings(report: CurriculumReport) -> dict[str, Drawing]:
     if report.standings is not None:
         note = "All students in one arena, with 95 % intervals; dashed lines: the opponents on the first team set."
         drawings["ratings"] = Drawing("Ratings", note, (8, 4), partial(figures.draw_ratings, report=report))
-    if report.verdicts:
+    if report.verdicts and report.sets:
         note = "Full lines: started from. Dotted lines: taught by. The higher, the stronger; grey: not promoted."
-        drawings["family"] = Drawing("Family", note, (8, 4), partial(figures.draw_tree, report=report))
+        draw = partial(figures.draw_tree, family=report.family(), teamset=report.sets[0])
+        drawings["family"] = Drawing("Family", note, (8, 4), draw)
     return drawings
 
 
@@ -205,5 +206,5 @@ def write_ablation(ablation: Ablation, folder: Path) -> list[Path]:
     with writing(folder):
         replace_text(paths[0], "\n".join(table.markdown() for table in ablation_tables(ablation)))
         title = f"Strength by {ablation.key}, all else and the compute equal"
-        save_png(paths[1], title, (8, 4), partial(figures.draw_ablation, ablation=ablation))
+        save_figure(paths[1], title, (8, 4), partial(figures.draw_ablation, ablation=ablation))
     return paths

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.reports.charts import Chart, Drawing, label, save_png, smoothed, window_of
+from palaver.benchmarks.reports.charts import Chart, Drawing, label, save_figure, smoothed, window_of
+from palaver.benchmarks.reports.palette import algorithm_look, looks, nth_look
 from palaver.benchmarks.reports.run_folder import RunFolder, number
 from palaver.benchmarks.reports.summary import point
 from palaver.core import ConfigError
@@ -17,18 +18,19 @@ Drawings = dict[str, Drawing]  # by a name that is unique on the page
 
 
 def draw_reward(chart: Chart, run: RunFolder, max_reward: float | None = None) -> None:
-    """Draw the training reward (points, moving mean) and the evaluations with 95 % intervals."""
+    """Draw the training reward and the evaluations with 95 % intervals."""
     steps, values = run.series("reward/mean")
     window = window_of(len(values))
     if values:
-        chart.dots(steps, values, chart.color(0), size=3, alpha=0.3)
+        look = algorithm_look(run.config.algorithm.name) if run.config else nth_look(0)
+        chart.dots(steps, values, chart.color(look.color), size=3, alpha=0.3)
         name = f"training, mean of {window} steps" if window > 1 else "training"
-        chart.line(steps, smoothed(values), chart.color(0), name, width=2.2)
+        chart.line(steps, smoothed(values), chart.color(look.color), name, width=2.2, dashes=look.style)
     if points := [evaluation for line in run.evals if (evaluation := point(line)) is not None]:
         chart.dots(
             [evaluation.step for evaluation in points],
             [evaluation.mean for evaluation in points],
-            chart.color(1),
+            chart.theme.ink,
             "evaluation, 95 % interval",
             ends=[(evaluation.low, evaluation.high) for evaluation in points],
             marker="o:",
@@ -42,14 +44,16 @@ def draw_reward(chart: Chart, run: RunFolder, max_reward: float | None = None) -
     chart.labels("step", "reward")
 
 
-def draw_comparison(chart: Chart, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
-    """Draw the moving mean of several runs' training reward."""
-    for index, (run, name) in enumerate(zip(runs, names, strict=True)):
+def draw_comparison(chart: Chart, runs: Sequence[RunFolder], names: Sequence[str], env: str = "") -> None:
+    """Draw the moving mean of several runs' training reward, in the colours of their algorithms."""
+    styles = looks([run.config.algorithm.name if run.config else "" for run in runs])
+    for run, name, look in zip(runs, names, styles, strict=True):
         steps, values = run.series("reward/mean")
         if values:
-            chart.dots(steps, values, chart.color(index), size=2.5, alpha=0.18)
-            chart.line(steps, smoothed(values), chart.color(index), label(name), width=2.2)
-    chart.labels("step", "reward")
+            color = chart.color(look.color)
+            chart.dots(steps, values, color, size=2.5, alpha=0.18)
+            chart.line(steps, smoothed(values), color, label(name), width=2.2, dashes=look.style)
+    chart.labels("step", f"reward in {label(env, 60)}" if env else "reward")
 
 
 def draw_lines(chart: Chart, run: RunFolder, names: Mapping[str, str]) -> None:
@@ -195,4 +199,4 @@ def write_png(run: RunFolder, path: Path, max_reward: float | None, title: str) 
     count = len(share_groups) or bool(components)
     layout = [[0, index] for index in range(1, count + 1)]
     wide: dict[str, Any] = {"layout": layout, "width_ratios": (3, 2)} if count else {}
-    save_png(path, title, (11 if count else 8, 4.2), draw, **wide)
+    save_figure(path, title, (11 if count else 8, 4.2), draw, **wide)

@@ -7,6 +7,7 @@ characters are replaced, and the page forbids scripts by its own content policy.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports.charts import Drawing, save_png
+from palaver.benchmarks.reports.charts import Chart, Draw, Drawing, save_figure
 from palaver.benchmarks.reports.frames import FrameRenderer, Frames, frame_renderer
 from palaver.benchmarks.reports.run_folder import RunFolder, read
 from palaver.benchmarks.reports.run_report import curves
@@ -56,19 +57,45 @@ def write(run: RunFolder | Path | str, n_samples: int = 4) -> Path:
 
 
 def compare(runs: Sequence[RunFolder], out: Path) -> Path:
-    """Write a page and a picture with several runs' curves overlaid into `out`.
+    """Write a page and a picture of several runs' curves into `out`, not into the runs.
 
-    Returns the path of the page.
+    Runs of different environments are drawn on axes of their own. Returns the path of the page.
     """
     names = _names([run.folder.resolve() for run in runs])
     out.mkdir(parents=True, exist_ok=True)
-    draw = partial(curves.draw_comparison, runs=runs, names=names)
-    save_png(out / CURVES, "", (9, 4.2), draw)
+    overlays = _overlays(runs, names)
+
+    def draw(*charts: Chart) -> None:
+        for chart, one in zip(charts, overlays, strict=True):
+            one(chart)
+
+    save_figure(out / CURVES, "", (9, 4.2 * len(overlays)), draw, layout=[[row] for row in range(len(overlays))])
     rows = [
         (name, run, score(run), status(run), last_time(run, "wall_s")) for name, run in zip(names, runs, strict=True)
     ]
-    curve = Drawing("Reward of several runs", "", (10, 4), draw).svg("comparison")
-    return _save(out / COMPARISON, "comparison.html.j2", {"rows": rows, "curve": curve})
+    figures = [
+        Drawing("Reward of several runs", "", (10, 4), one).svg(f"comparison{row}") for row, one in enumerate(overlays)
+    ]
+    return _save(out / COMPARISON, "comparison.html.j2", {"rows": rows, "curves": figures})
+
+
+def _overlays(runs: Sequence[RunFolder], names: Sequence[str]) -> list[Draw]:
+    """One drawing for each environment with its keywords; runs without a config are apart."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, run in enumerate(runs):
+        env = run.config.env if run.config else None
+        keywords = json.dumps(env.model_extra, sort_keys=True, default=str) if env else ""
+        groups.setdefault((env.id if env else "an unknown environment", keywords), []).append(index)
+    several = len(groups) > 1
+    return [
+        partial(
+            curves.draw_comparison,
+            runs=[runs[index] for index in members],
+            names=[names[index] for index in members],
+            env=env if several else "",
+        )
+        for (env, _), members in groups.items()
+    ]
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

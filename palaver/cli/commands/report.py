@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 
 from palaver.cli.output import say
-from palaver.core import need
+from palaver.core import ConfigError, need
 
-HELP = """Write the report of a run, or of several in comparison.
+HELP = """Write the report of a run, or lay several over each other.
 
 [bold]Examples[/bold]
 
 [cyan]palaver report runs/FOLDER[/cyan]
 
-[cyan]palaver report runs/seed-0 runs/seed-1 --out runs[/cyan]  [dim]# also comparison.html and comparison.png[/dim]
+[cyan]palaver report runs/seed-0 runs/seed-1 --out runs[/cyan]  [dim]# comparison.html and .png there[/dim]
 
 Works on runs that were interrupted or are still going on.
 """
@@ -37,9 +37,11 @@ def report(
     runs = [read(folder) for folder in folders]  # finds a mistake in the last name before the first page is written
     from palaver.benchmarks.reports.run_report.page import CURVE, compare, write
 
-    for run in runs:
-        page = write(run, samples)
-        say(f"{page}\n{page.with_name(CURVE)}")
-    if len(folders) > 1:
+    if len(runs) > 1:
         page = compare(runs, out or Path(os.path.commonpath([folder.resolve().parent for folder in folders])))
         say(f"{page}\n{page.with_suffix('.png')}")
+    elif out is not None:
+        raise ConfigError("--out is the folder of a comparison of several runs; the report of one lies in its folder")
+    else:
+        page = write(runs[0], samples)
+        say(f"{page}\n{page.with_name(CURVE)}")

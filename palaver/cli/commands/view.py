@@ -21,6 +21,8 @@ HELP = """Write a page of episodes or battles, to read in a browser.
 
 [cyan]palaver view battles/typed[/cyan]  [dim]# as arena --record wrote them[/dim]
 
+[cyan]palaver view runs/FOLDER --live[/cyan]  [dim]# curves of a run that trains, until it ends or Ctrl-C[/dim]
+
 The page is one file that loads nothing: agents in columns, rewards and components, differences in a group.
 """
 
@@ -35,9 +37,13 @@ def view(
     characters: Annotated[int, typer.Option(min=100, help="Of one text; a longer one is cut, with a mark.")] = 8000,
     pictures: Annotated[int, typer.Option(min=0, help="Pictures of turns, where there are any to draw.")] = 48,
     tests: Annotated[bool, typer.Option("--tests", help="Run programs again, list their tests.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Serve the metrics of a run here while it trains.")] = False,
 ) -> None:
     """Write the page of a run's episodes."""
     need("the viewer", "train", "jinja2", "matplotlib")
+    if live:
+        _serve(path, out, open_page)
+        return
     from palaver.benchmarks.viewer.page import Choices, write
 
     if out is not None and out.is_dir():
@@ -48,3 +54,18 @@ def view(
     say(f"{done.path}  ({count(done.episodes, 'episode')}, {done.path.stat().st_size / 1e6:.1f} MB)")
     if open_page and not webbrowser.open(done.path.resolve().as_uri()):
         note(f"note: no browser could be opened; open {done.path} yourself")
+
+
+def _serve(path: Path, out: Path | None, open_page: bool) -> None:
+    """Serve the live page of a run; nothing is written."""
+    from palaver.benchmarks.reports.live import serve_live
+
+    if out is not None:
+        raise ConfigError("--out and --live: a live page is served and not written; leave one of them out")
+
+    def opened(address: str) -> None:
+        say(f"{address}  (Ctrl-C ends it)")
+        if open_page and not webbrowser.open(address):
+            note("note: no browser could be opened; open the address yourself")
+
+    note(serve_live(path, opened))

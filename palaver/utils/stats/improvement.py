@@ -1,4 +1,4 @@
-"""Improvement by training with its interval, from repeats on the same held-out tasks."""
+"""Improvement by training, and difference of settings, from repeats on held-out tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESAMPLES = 4000
 
 @dataclass(frozen=True)
 class Improvement:
-    """Evaluation after training less that before, and its 95 % interval.
+    """Difference of two evaluations, as after training less before, and its 95 % interval.
 
     Attributes:
         mean: over seeds, and tasks.
@@ -60,7 +60,28 @@ def improvement(means: Sequence[float], by_task: Sequence[Mapping[str, float]]) 
     tasks = sorted(by_task[0]) if by_task else []
     if not tasks or any(sorted(by_this_task) != tasks for by_this_task in by_task) or len(by_task) != len(means):
         return _student(np.array(means, dtype=np.float64))
-    return _bootstrap(np.array([[by_this_task[task] for task in tasks] for by_this_task in by_task], dtype=np.float64))
+    return _bootstrap([_matrix(by_task, tasks)])
+
+
+def paired_difference(
+    first: Sequence[Mapping[str, float]], second: Sequence[Mapping[str, float]]
+) -> Improvement | None:
+    """Difference of two settings on the tasks common to all seeds; None if there are none.
+
+    The tasks are paired, the seeds are not: the percentile bootstrap draws the seeds of each setting, and the same
+    tasks for both, as in `improvement`.
+
+    Args:
+        first: of each seed, task -> return.
+        second: likewise, of the setting that is subtracted.
+    """
+    tasks = sorted(set.intersection(*(set(by_task) for by_task in (*first, *second))))
+    return _bootstrap([_matrix(first, tasks), _matrix(second, tasks)]) if tasks else None
+
+
+def _matrix(by_task: Sequence[Mapping[str, float]], tasks: Sequence[str]) -> NDArray[np.float64]:
+    """(S seeds, T tasks)"""
+    return np.array([[by_this_task[task] for task in tasks] for by_this_task in by_task], dtype=np.float64)
 
 
 def _student(means: NDArray[np.float64]) -> Improvement:
@@ -71,22 +92,31 @@ def _student(means: NDArray[np.float64]) -> Improvement:
     return Improvement(mean, low, high, f"the means of {len(means)} seeds (Student's t)")
 
 
-def _bootstrap(difference: NDArray[np.float64]) -> Improvement:
-    """Of (S seeds, T tasks)."""
-    mean, (seeds, tasks) = float(difference.mean()), difference.shape
-    over = {"seeds": seeds, "tasks": tasks}
-    drawn = [np.arange(n) for n in over.values() if n > 1]
+def _bootstrap(settings: Sequence[NDArray[np.float64]]) -> Improvement:
+    """Mean of the first setting less that of the second, if there is one.
+
+    Each is of shape (S seeds, T tasks).
+    """
+    signs = (1.0, -1.0)[: len(settings)]
+    mean = sum(sign * float(values.mean()) for sign, values in zip(signs, settings, strict=True))
+    sizes = [*(len(values) for values in settings), settings[0].shape[1]]
+    drawn = [np.arange(n) for n in sizes if n > 1]
     if not drawn:
         return Improvement(mean, None, None, "")
 
     def statistic(*numbers: NDArray[Any], axis: int) -> NDArray[np.float64]:
         """Means of the drawn seeds and tasks, numbers of which stand along the last axis."""
         picks = iter(numbers)
-        chosen = [next(picks).astype(int) if n > 1 else np.zeros(1, dtype=int) for n in over.values()]
-        grid = difference[chosen[0][..., :, None], chosen[1][..., None, :]]
-        return np.asarray(grid.mean(axis=(axis - 1, axis)))
+        *seeds, tasks = [next(picks).astype(int) if n > 1 else np.zeros(1, dtype=int) for n in sizes]
+        means = [
+            sign * values[rows[..., :, None], tasks[..., None, :]].mean(axis=(axis - 1, axis))
+            for sign, values, rows in zip(signs, settings, seeds, strict=True)
+        ]
+        return np.asarray(sum(means))
 
     low, high = resampled(drawn, statistic, RESAMPLES, batch=200, vectorized=True)
-    unit = " and ".join(f"{n} {name}" for name, n in over.items() if n > 1)
-    unit += " of one seed" if seeds == 1 else ""
-    return Improvement(mean, low, high, unit)
+    *seeds, tasks = sizes
+    if max(seeds) == 1:
+        return Improvement(mean, low, high, f"{tasks} tasks of one seed{' each' * (len(seeds) > 1)}")
+    unit = f"{' and '.join(map(str, seeds))} seeds"
+    return Improvement(mean, low, high, f"{unit} and {tasks} tasks" if tasks > 1 else unit)

@@ -7,7 +7,7 @@ import importlib
 from palaver.trainers.curriculum import run as curve
 from palaver.trainers.curriculum.config import parse
 from palaver.trainers.curriculum.run import run
-from palaver.trainers.run import logging as sinks
+from palaver.trainers.run import boards
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics
 from tests.trainers.curriculum.fakes import FakeBackend, values
@@ -17,13 +17,16 @@ class Board:
     """Weights & Biases as far as it is used."""
 
     def __init__(self):
-        self.logged, self.ids, self.finished = [], [], 0
+        self.logged, self.ids, self.defined, self.finished = [], [], [], 0
 
     def init(self, **settings):
         self.ids.append(settings["id"])
         assert settings["resume"] == "allow"
         assert settings["config"]["seed"] == 7
         return self
+
+    def define_metric(self, *names, **how):
+        self.defined.append((names, how))
 
     def log(self, line):
         self.logged.append(line)
@@ -34,7 +37,7 @@ class Board:
 
 def test_lines_are_told_once_and_in_one_run(tmp_path, monkeypatch):
     board, load = Board(), importlib.import_module
-    monkeypatch.setattr(sinks.importlib, "import_module", lambda name: board if name == "wandb" else load(name))
+    monkeypatch.setattr(boards.importlib, "import_module", lambda name: board if name == "wandb" else load(name))
     first = values(wandb="offline")
     rest, first["stages"] = first["stages"], first["stages"][:1]
     run(parse(first), tmp_path / "run", FakeBackend(tmp_path / "work"))
