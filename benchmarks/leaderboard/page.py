@@ -18,6 +18,8 @@ from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, Kind
 from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow, ranks
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.summary import duration, interval
+from palaver.benchmarks.viewer import battles
+from palaver.benchmarks.viewer import page as viewer
 from palaver.core import ConfigError
 from palaver.episodes import Episode, Turn
 from palaver.markdown import code, link, markdown_table, prose
@@ -27,6 +29,7 @@ from palaver.utils.tool_calls import transcript
 
 HERE = Path(__file__).resolve().parent
 PAGE, SAMPLES = "leaderboard.html", "episodes"
+MAX_BATTLES = 6  # of a row that can be replayed, the first ones
 MAX_TURNS, MAX_PROMPT, MAX_ANSWER = 4, 2000, 3000  # of a sample: turns, characters of a prompt and of an answer
 
 
@@ -40,7 +43,7 @@ class BoardBar:
 
 
 def write(board: BoardRows, folder: Path) -> Path:
-    """Write the page and the samples into `folder`; returns the page's path.
+    """Write the page, the samples and the replays of battles into `folder`; returns the page's path.
 
     Raises:
         ConfigError: something cannot be written.
@@ -48,7 +51,11 @@ def write(board: BoardRows, folder: Path) -> Path:
     try:
         (folder / SAMPLES).mkdir(parents=True, exist_ok=True)
         for row in board.rows:
-            replace_text(folder / SAMPLES / f"{row.row.name}.html", sample_page(row))
+            replayed = f"{row.row.name}.battles.html" if row.samples[0].env == battles.ENV else ""
+            if replayed:
+                episodes = row.path.with_name(Path(row.row.episodes.file).name)
+                viewer.write(episodes, folder / SAMPLES / replayed, viewer.Choices(MAX_BATTLES, pictures=0))
+            replace_text(folder / SAMPLES / f"{row.row.name}.html", sample_page(row, replayed))
         replace_text(folder / PAGE, board_page(board, folder))
     except OSError as error:
         raise ConfigError(f"cannot write the page into {str(folder)!r}: {error}") from error
@@ -97,11 +104,12 @@ def bar(row: VerifiedRow, rows: Sequence[VerifiedRow]) -> BoardBar:
     return BoardBar(mean, low, high)
 
 
-def sample_page(row: VerifiedRow) -> str:
-    """HTML of two episodes of a row."""
+def sample_page(row: VerifiedRow, battles_page: str = "") -> str:
+    """HTML of two episodes of a row, with a link to the page that replays its battles if there is one."""
     first, middle = row.samples
     episodes = [_episode(episode) for episode in ((first,) if first is middle else (first, middle))]
     values = {"shown": row, "row": row.row, "score": score(row), "illegal": illegal(row), "episodes": episodes}
+    values["battles_page"] = battles_page
     return pages.render(HERE, "episodes.html.j2", values)
 
 

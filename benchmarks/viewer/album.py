@@ -188,12 +188,12 @@ def _agents(episode: Episode) -> list[str]:
 
 def _reader(episode: Episode) -> str:
     """The side whose observations give the events of a battle: of both, events would appear twice."""
-    told = (
+    readers = (
         agent
         for agent in sorted(_agents(episode))
         if any(battles.story({agent: str(turn.observations.get(agent, ""))}, [agent]) for turn in episode.turns)
     )
-    return next(told, "")
+    return next(readers, "")
 
 
 def _parts(turn: Turn, known: Mapping[str, int]) -> list[list[Any]]:

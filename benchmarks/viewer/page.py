@@ -28,7 +28,20 @@ from palaver.utils.run_folder import replace_text
 
 HERE = Path(__file__).resolve().parent
 PAGE = "episodes.html"
-SCRIPTS = ("dom", "diff", "data", "filters", "list", "parts", "replay", "battle", "siblings", "episode", "compare", "main")
+SCRIPTS = (
+    "dom",
+    "diff",
+    "data",
+    "filters",
+    "list",
+    "parts",
+    "replay",
+    "battle",
+    "siblings",
+    "episode",
+    "compare",
+    "main",
+)
 MOST, CHARACTERS, PICTURES = 2_000, 8_000, 48
 
 

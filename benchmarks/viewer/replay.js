@@ -49,6 +49,6 @@ const replayOf = (episode) => {
     el('h3', null, 'Replay', el('span', { class: 'pill' }, wonBy(episode))),
     el('div', { class: 'field' }, stage.map((node, side) => el('div', null, el('h4', null, dot(side), `p${side + 1} `,
       el('span', { class: 'zero' }, episode.team[episode.agents.indexOf(`p${side + 1}`)] || '')), node))),
-    now, el('div', { class: 'controls' }, button('⏮', () => turnTo(-1), { title: 'turn before' }), button('back', () => { stop(); at(current - 1); }), play,
-      button('next', () => { stop(); at(current + 1); }), button('⏭', () => turnTo(1), { title: 'next turn' }), place));
+    now, el('div', { class: 'controls' }, button('« turn', () => turnTo(-1), { title: 'turn before' }), button('back', () => { stop(); at(current - 1); }), play,
+      button('next', () => { stop(); at(current + 1); }), button('turn »', () => turnTo(1), { title: 'next turn' }), place));
 };

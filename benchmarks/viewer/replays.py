@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 from palaver.benchmarks.viewer import battles
 from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.battles import RecordedBattle
+from palaver.benchmarks.viewer.extras import Stage
 from palaver.core import ConfigError, PalaverError
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.pokemon import replay
@@ -41,7 +42,7 @@ class ReplayedBattle(NamedTuple):
     winner: str
 
 
-def add_replays(album: Album, stage: Any, max_battles: int = MAX_BATTLES) -> list[str]:
+def add_replays(album: Album, stage: Stage, max_battles: int = MAX_BATTLES) -> list[str]:
     """Add a replay to each battle of the page; return reasons for missing ones."""
     notes: list[str] = []
     played = 0
@@ -74,7 +75,7 @@ def _tell(album: Album, entry: Mapping[str, Any], found: ReplayedBattle) -> None
             turn["story"] = album.text(text)
 
 
-def environment(stage: Any, kind: str, episode: Episode) -> PokemonEnv:
+def environment(stage: Stage, kind: str, episode: Episode) -> PokemonEnv:
     """Environment of a battle: of the run, else by the format and teams that the record names.
 
     Raises:

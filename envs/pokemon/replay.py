@@ -109,8 +109,8 @@ def _follow(teams: Mapping[str, dict[str, _Shown]], line: str) -> None:
     command, given = parts[1], parts[2:]
     if command == "-clearallboost":
         for team in teams.values():
-            for mon in team.values():
-                mon.boosts.clear()
+            for shown in team.values():
+                shown.boosts.clear()
         return
     side, name = _ident(given[0]) if given else ("", "")
     if side not in teams:

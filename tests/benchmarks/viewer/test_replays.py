@@ -87,7 +87,7 @@ def check(format, count):
         shown = frames(again.lines)
         wanted, found = shown_changes(log, shown)
         assert found == wanted != []
-        for n, side in enumerate(("p1", "p2")):
+        for side in ("p1", "p2"):
             view = env.view(side)["me"]
             actives = [mon for mon in shown[-1][side] if mon[3]]
             assert len(actives) == 1
@@ -95,9 +95,9 @@ def check(format, count):
             assert actives[0][1] == pytest.approx(true["hp"] / true["max"])
             if true["hp"]:
                 assert actives[0][2] == true["status"]
-                assert {stat: stage for stat, stage in actives[0][4]} == view["boosts"]
+                assert dict(actives[0][4]) == view["boosts"]
         unpacked = [[], []]
-        for turn, text, changes in replays.packed(shown):
+        for _, _, changes in replays.packed(shown):
             for side, place, mon in changes:
                 unpacked[side][place : place + 1] = [mon]
         assert unpacked == [shown[-1]["p1"], shown[-1]["p2"]]
@@ -135,7 +135,7 @@ def test_a_record_that_does_not_fit_has_a_note():
     env = PokemonEnv("gen1ou", observation="vector")
     episode = battles.episode(played(env, 3)[0])
     other = replace(episode, seed=4)
-    with pytest.raises(replays.ConfigError, match="had other actions|does not end as recorded"):
+    with pytest.raises(replays.ConfigError, match=r"had other actions|does not end as recorded"):
         replays.again(env, other)
     with pytest.raises(replays.ConfigError, match="are not here"):
         replays.environment(None, "", replace(episode, teams="/no/such/folder"))
