@@ -18,8 +18,6 @@ from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, Kind
 from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow, ranks
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.summary import duration, interval
-from palaver.benchmarks.viewer import battles
-from palaver.benchmarks.viewer import page as viewer
 from palaver.core import ConfigError
 from palaver.episodes import Episode, Turn
 from palaver.markdown import code, link, markdown_table, prose
@@ -29,7 +27,8 @@ from palaver.utils.tool_calls import transcript
 
 HERE = Path(__file__).resolve().parent
 PAGE, SAMPLES = "leaderboard.html", "episodes"
-MAX_BATTLES = 6  # of a row that can be replayed, the first ones
+BATTLE_ENV = "pokemon_v1"
+BATTLES, MAX_BATTLES = "battles", 3  # of a row that can be replayed, the first ones
 MAX_TURNS, MAX_PROMPT, MAX_ANSWER = 4, 2000, 3000  # of a sample: turns, characters of a prompt and of an answer
 
 
@@ -51,15 +50,23 @@ def write(board: BoardRows, folder: Path) -> Path:
     try:
         (folder / SAMPLES).mkdir(parents=True, exist_ok=True)
         for row in board.rows:
-            replayed = f"{row.row.name}.battles.html" if row.samples[0].env == battles.ENV else ""
-            if replayed:
-                episodes = row.path.with_name(Path(row.row.episodes.file).name)
-                viewer.write(episodes, folder / SAMPLES / replayed, viewer.Choices(MAX_BATTLES, pictures=0))
-            replace_text(folder / SAMPLES / f"{row.row.name}.html", sample_page(row, replayed))
+            replace_text(folder / SAMPLES / f"{row.row.name}.html", sample_page(row, _write_battles(row, folder)))
         replace_text(folder / PAGE, board_page(board, folder))
     except OSError as error:
         raise ConfigError(f"cannot write the page into {str(folder)!r}: {error}") from error
     return folder / PAGE
+
+
+def _write_battles(row: VerifiedRow, folder: Path) -> str:
+    """Write the page that replays a row's first battles; returns its path there, "" if the row has no battles."""
+    if row.samples[0].env != BATTLE_ENV:
+        return ""
+    from palaver.benchmarks.viewer import page as viewer  # needs more than the board itself
+
+    name = f"{BATTLES}/{row.row.name}.html"
+    episodes = row.path.with_name(Path(row.row.episodes.file).name)
+    viewer.write(episodes, folder / name, viewer.Choices(MAX_BATTLES, MAX_ANSWER, pictures=0))
+    return name
 
 
 def board_page(board: BoardRows, folder: Path) -> str:

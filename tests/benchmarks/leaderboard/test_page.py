@@ -115,8 +115,8 @@ def test_links_lead_somewhere(board):
 @pytest.mark.usefixtures("pool")
 def test_battles_have_a_page_of_replays(tmp_path):
     page.write(read(battle_rows(tmp_path / "rows")), tmp_path)
-    (replayed,) = (tmp_path / "episodes").glob("*.battles.html")
-    assert f'href="{replayed.name}"' in (tmp_path / "episodes" / "pokemon-v1--uniform.html").read_text()
+    (replayed,) = (tmp_path / "battles").glob("*.html")
+    assert f'href="../battles/{replayed.name}"' in (tmp_path / "episodes" / "pokemon-v1--uniform.html").read_text()
     assert replayed.read_text(encoding="utf-8").count('"replay":{"frames":[[') == 2
 
 
