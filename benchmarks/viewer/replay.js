@@ -32,7 +32,7 @@ const replayOf = (episode) => {
     place.value = String(current);
     const teams = teamsAt(frames, current);
     stage.forEach((node, side) => node.replaceChildren(...whole[side].map((mon, n) => (teams[side][n] ? hitPoints(...teams[side][n])
-      : el('div', { class: 'mon unknown' }, el('div', null, el('b', null, mon[0]), el('span', { class: 'zero' }, 'not seen yet')))))));
+      : el('div', { class: 'mon unknown' }, el('div', null, el('b', null, mon[0]), el('span', { class: 'zero' }, 'unseen')))))));
     now.replaceChildren(el('b', null, frames[current][0] ? `Turn ${frames[current][0]}` : 'Start'), ' ', texts[frames[current][1]]);
   };
   const play = button('play', () => { if (timer) return stop(); if (current === last) at(0); play.textContent = 'pause'; timer = setInterval(forward, 600); });

@@ -28,7 +28,7 @@ MAX_BATTLES, MAX_FAILED = 300, 8  # replays of a page, about 0.1 s each; failed 
 _FORMAT = re.compile(r"(gen\d\w{1,40})[. ]")
 
 
-class ReplayedBattle(NamedTuple):
+class BattleReplay(NamedTuple):
     """A battle played again.
 
     Attributes:
@@ -64,7 +64,7 @@ def add_replays(album: Album, stage: Stage, max_battles: int = MAX_BATTLES) -> l
     return list(Counter(notes))[:4]
 
 
-def _tell(album: Album, entry: Mapping[str, Any], found: ReplayedBattle) -> None:
+def _tell(album: Album, entry: Mapping[str, Any], found: BattleReplay) -> None:
     """Replace the events of the rows, which the sides observed each in its own numbers."""
     ends = [found.before.get(row, len(found.lines)) for row in range(1, len(entry["turns"]))] + [len(found.lines)]
     starts = [found.before.get(0, 0), *ends[:-1]]
@@ -99,7 +99,7 @@ def _recorded(format: str, teams: str) -> PokemonEnv:
     return cast("PokemonEnv", text_env("pokemon-v1", {"format": format, "teams": teams, "observation": "vector"}))
 
 
-def again(env: PokemonEnv, episode: Episode) -> ReplayedBattle:
+def again(env: PokemonEnv, episode: Episode) -> BattleReplay:
     """Play a battle again with its seed and the actions that were executed.
 
     Every side's decisions are taken in their order, and the actions on offer must be those of the record.
@@ -118,7 +118,7 @@ def again(env: PokemonEnv, episode: Episode) -> ReplayedBattle:
         return _played(stand_in.battle, episode)
 
 
-def _played(battle: Battle, episode: Episode) -> ReplayedBattle:
+def _played(battle: Battle, episode: Episode) -> BattleReplay:
     queues: dict[Side, deque[int]] = {
         side: deque(row for row, turn in enumerate(episode.turns) if side in turn.completions) for side in SIDES
     }
@@ -138,7 +138,7 @@ def _played(battle: Battle, episode: Episode) -> ReplayedBattle:
     winner = "p1" if outcome > 0 else "p2" if outcome < 0 else ""
     if any(queues.values()) or (battle.ended and battle.winner != winner):
         raise ConfigError("it does not end as recorded; the teams or the simulator have changed")
-    return ReplayedBattle(battle.log(), before, winner)
+    return BattleReplay(battle.log(), before, winner)
 
 
 def _choice(battle: Battle, episode: Episode, side: Side, row: int) -> str:
