@@ -42,7 +42,7 @@ class BoardBar:
 
 
 def write(board: BoardRows, folder: Path) -> Path:
-    """Write the page, the samples and the replays of battles into `folder`; returns the page's path.
+    """Write the page, samples and replays into `folder`; returns the page's path.
 
     Raises:
         ConfigError: something cannot be written.
@@ -58,7 +58,7 @@ def write(board: BoardRows, folder: Path) -> Path:
 
 
 def _write_battles(row: VerifiedRow, folder: Path) -> str:
-    """Write the page that replays a row's first battles; returns its path there, "" if the row has no battles."""
+    """Write the replays of a row's first battles; returns their path, "" if it has none."""
     if row.samples[0].env != BATTLE_ENV:
         return ""
     from palaver.benchmarks.viewer import page as viewer  # needs more than the board itself
@@ -112,7 +112,7 @@ def bar(row: VerifiedRow, rows: Sequence[VerifiedRow]) -> BoardBar:
 
 
 def sample_page(row: VerifiedRow, battles_page: str = "") -> str:
-    """HTML of two episodes of a row, with a link to the page that replays its battles if there is one."""
+    """HTML of two episodes of a row, with a link to its replays if there are any."""
     first, middle = row.samples
     episodes = [_episode(episode) for episode in ((first,) if first is middle else (first, middle))]
     values = {"shown": row, "row": row.row, "score": score(row), "illegal": illegal(row), "episodes": episodes}

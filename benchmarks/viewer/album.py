@@ -187,7 +187,7 @@ def _agents(episode: Episode) -> list[str]:
 
 
 def _reader(episode: Episode) -> str:
-    """The side whose observations give the events of a battle: of both, events would appear twice."""
+    """The side whose observations give the events; of both, events would appear twice."""
     readers = (
         agent
         for agent in sorted(_agents(episode))

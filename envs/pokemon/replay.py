@@ -48,7 +48,7 @@ def _turns(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
 
 
 def frames(lines: Sequence[str]) -> list[dict[str, Any]]:
-    """State of both teams after each event of a spectator's or the simulator's log, each event once.
+    """State of both teams after each event of a log, each event once.
 
     All hit points are in per cent, also where a log has points: a battle has one scale.
 
@@ -91,7 +91,8 @@ class _Shown:
 
 
 def _part(found: re.Match[str]) -> float:
-    return int(found[1]) / int(found[2]) if found[2] and int(found[2]) else 0.0
+    hp, max_hp = int(found[1]), int(found[2] or 0)
+    return hp / max_hp if max_hp else 0.0
 
 
 def _in_percent(line: str) -> str:
