@@ -30,6 +30,8 @@ from palaver.utils.tool_calls import transcript
 
 HERE = Path(__file__).resolve().parent
 PAGE, SAMPLES = "leaderboard.html", "episodes"
+BATTLE_ENV = "pokemon_v1"
+BATTLES, MAX_BATTLES = "battles", 3  # of a row that can be replayed, the first ones
 MAX_TURNS, MAX_PROMPT, MAX_ANSWER = 4, 2000, 3000  # of a sample: turns, characters of a prompt and of an answer
 
 
@@ -43,7 +45,7 @@ class BoardBar:
 
 
 def write(board: BoardRows, folder: Path) -> Path:
-    """Write the page and the samples into `folder`; returns the page's path.
+    """Write the page, samples and replays into `folder`; returns the page's path.
 
     Raises:
         ConfigError: something cannot be written.
@@ -51,11 +53,23 @@ def write(board: BoardRows, folder: Path) -> Path:
     try:
         (folder / SAMPLES).mkdir(parents=True, exist_ok=True)
         for row in board.rows:
-            replace_text(folder / SAMPLES / f"{row.row.name}.html", sample_page(row))
+            replace_text(folder / SAMPLES / f"{row.row.name}.html", sample_page(row, _write_battles(row, folder)))
         replace_text(folder / PAGE, board_page(board, folder))
     except OSError as error:
         raise ConfigError(f"cannot write the page into {str(folder)!r}: {error}") from error
     return folder / PAGE
+
+
+def _write_battles(row: VerifiedRow, folder: Path) -> str:
+    """Write the replays of a row's first battles; returns their path, "" if it has none."""
+    if row.samples[0].env != BATTLE_ENV:
+        return ""
+    from palaver.benchmarks.viewer import page as viewer  # needs more than the board itself
+
+    name = f"{BATTLES}/{row.row.name}.html"
+    episodes = row.path.with_name(Path(row.row.episodes.file).name)
+    viewer.write(episodes, folder / name, viewer.Choices(MAX_BATTLES, MAX_ANSWER, pictures=0))
+    return name
 
 
 def board_page(board: BoardRows, folder: Path) -> str:
@@ -108,11 +122,12 @@ def bar_color(team: str) -> str:
     return f"--s{algorithm_look(load(recipe).algorithm.name).color + 1}" if trained else "--muted"
 
 
-def sample_page(row: VerifiedRow) -> str:
-    """HTML of two episodes of a row."""
+def sample_page(row: VerifiedRow, battles_page: str = "") -> str:
+    """HTML of two episodes of a row, with a link to its replays if there are any."""
     first, middle = row.samples
     episodes = [_episode(episode) for episode in ((first,) if first is middle else (first, middle))]
     values = {"shown": row, "row": row.row, "score": score(row), "illegal": illegal(row), "episodes": episodes}
+    values["battles_page"] = battles_page
     return pages.render(HERE, "episodes.html.j2", values)
 
 

@@ -36,6 +36,7 @@ class Album:
         texts: every text once; episodes hold their indices.
         left_out: episodes that came when it was full.
         broken: those that could not be read.
+        replays_left_out: replays of battles that came when it was full.
     """
 
     def __init__(self, max_episodes: int, characters: int) -> None:
@@ -43,7 +44,7 @@ class Album:
         self.episodes: list[dict[str, Any]] = []
         self.records: list[Episode] = []
         self.texts: list[str] = []
-        self.left_out = self.broken = 0
+        self.left_out = self.broken = self.replays_left_out = 0
         self._size = 0
         self._places: dict[str, int] = {}
         self._groups: dict[tuple[object, ...], int] = {}
@@ -90,6 +91,15 @@ class Album:
             self.texts.append(cleaned)
             self._size += len(cleaned) + 4
         return self._places[cleaned]
+
+    def add_replay(self, entry: dict[str, Any], frames: list[list[Any]], winner: str) -> None:
+        """Add a replay to a battle, if it fits: [turn, text, changes of both teams] of each frame."""
+        if self._size >= MOST_CHARACTERS:
+            self.replays_left_out += 1
+            return
+        shown = [[turn, self.text(text), changes] for turn, text, changes in frames]
+        entry["replay"] = {"frames": shown, "winner": winner}
+        self._size += len(str(shown))
 
     def _add(self, source: ViewerSource, line_index: int, episode: Episode) -> None:
         agents = _agents(episode)
@@ -157,8 +167,9 @@ class Album:
             for agent, active in seen.items()
             if active
         ]
+        reader = _reader(episode)
         story = "\n".join(
-            battles.story({a: str(text) for a, text in later_turn.observations.items()}, list(known))
+            battles.story({a: str(text) for a, text in later_turn.observations.items() if a == reader}, list(known))
             for later_turn in later
         )
         return {"field": fields} | ({"story": self.text(story)} if story else {})
@@ -173,6 +184,16 @@ def _agents(episode: Episode) -> list[str]:
     """All agents, in the order of the first turn's rewards."""
     named = ((*turn.rewards, *turn.observations, *turn.completions) for turn in episode.turns)
     return list(dict.fromkeys(itertools.chain.from_iterable(named)))
+
+
+def _reader(episode: Episode) -> str:
+    """The side whose observations give the events; of both, events would appear twice."""
+    readers = (
+        agent
+        for agent in sorted(_agents(episode))
+        if any(battles.story({agent: str(turn.observations.get(agent, ""))}, [agent]) for turn in episode.turns)
+    )
+    return next(readers, "")
 
 
 def _parts(turn: Turn, known: Mapping[str, int]) -> list[list[Any]]:

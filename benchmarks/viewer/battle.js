@@ -3,8 +3,8 @@
 const SHORT = 60;
 
 /** Whether an episode reads better as rows than as columns of text. */
-const inRows = (episode) => state.layout === 'rows' || (state.layout === '' && episode.turns.length >= 4
-  && episode.turns.every((turn) => turn.said.every(([, text]) => texts[text].length <= SHORT)));
+const inRows = (episode) => state.layout === 'rows' || (state.layout === '' && (episode.replay || (episode.turns.length >= 4
+  && episode.turns.every((turn) => turn.said.every(([, text]) => texts[text].length <= SHORT)))));
 
 const points = (share) => el('span', { class: 'points', title: `${Math.round(100 * share)} %` },
   el('span', { class: share > 0.5 ? 'fill' : share > 0.2 ? 'fill half' : 'fill low', style: { width: `${100 * share}%` } }));

@@ -5,10 +5,11 @@ All functions are pure.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,21 @@ class ActivePokemon:
     their_points: float
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedBattle(Episode):
+    """A recorded battle of an arena, with what is needed to play it again.
+
+    Attributes:
+        format: of Pokémon Showdown.
+        teams: the source of teams.
+        task_id: id of the match-up; `task` names the battle too.
+    """
+
+    format: str = ""
+    teams: str = ""
+    task_id: str = ""
+
+
 def field(observation: str) -> ActivePokemon | None:
     """Parse the active Pokémon from a side's observation; None if that fails."""
     ours, their = _OWN.search(observation), _THEIR.search(observation)
@@ -46,6 +62,8 @@ def field(observation: str) -> ActivePokemon | None:
 def story(observations: Mapping[str, str], sides: Sequence[str]) -> str:
     """Events since the last choice, by the names of the sides; "" without observations.
 
+    Hit points are in per cent: of its own team a side reads points.
+
     Args:
         observations: side -> its observation, if it has one.
         sides: names of both sides.
@@ -54,8 +72,15 @@ def story(observations: Mapping[str, str], sides: Sequence[str]) -> str:
         match = _STORY.search(observation)
         if match and match[1].strip():
             opponent = next((side for side in sides if side != reader_side), "the other")
-            return _named(match[1].strip(), {"your": reader_side, "their": opponent})
+            return _named(_POINTS.sub(_percent, match[1].strip()), {"your": reader_side, "their": opponent})
     return ""
+
+
+_POINTS = re.compile(r"\b(\d{1,4})/(\d{1,4})\b")
+
+
+def _percent(points: re.Match[str]) -> str:
+    return f"{math.ceil(100 * int(points[1]) / max(1, int(points[2])))} %"
 
 
 def _named(text: str, names: Mapping[str, str]) -> str:
@@ -97,8 +122,11 @@ def episode(sides: Sequence[Trajectory]) -> Episode:
     turns = [
         _turn(index, first.battle, agents, moments[moment], moment[0]) for index, moment in enumerate(sorted(moments))
     ]
-    return Episode(
-        ENV, f"{first.task} ({first.battle})", first.seed, tuple(turns), "terminated", {a: team[a] for a in agents}
+    outcome = (1 if first.side == "p1" else -1) * (2 * first.result - 1)
+    turns[-1] = replace(turns[-1], metrics={**turns[-1].metrics, "outcome": outcome})
+    named, players = f"{first.task} ({first.battle})", {a: team[a] for a in agents}
+    return RecordedBattle(
+        ENV, named, first.seed, tuple(turns), "terminated", players, first.format, first.teamset, first.task
     )
 
 

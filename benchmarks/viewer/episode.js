@@ -61,7 +61,7 @@ const episodeView = (episode) => {
     other ? button('compare', () => compare(episode, other), { id: 'compare' }) : null,
     episode.turns.length < 2 ? null : button(asRows ? 'as columns' : 'as rows', () => { state.layout = asRows ? 'columns' : 'rows'; show(); }, { id: 'layout' }),
     button('copy link', copyLink, { id: 'link' }));
-  return [head(episode, tools), siblingTable(episode), elsewhere(episode), earned(episode), turnBar(episode),
+  return [head(episode, tools), siblingTable(episode), elsewhere(episode), earned(episode), turnBar(episode), replayOf(episode),
     episode.turns.length ? (asRows ? rows(episode) : episode.turns.map((turn, n) => card(episode, turn, n))) : el('p', { class: 'card' }, 'This episode has no turns.')];
 };
 

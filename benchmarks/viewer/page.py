@@ -19,6 +19,7 @@ from palaver.benchmarks.reports.html import content_hash, island
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.album import Album
+from palaver.benchmarks.viewer.replays import add_replays
 from palaver.benchmarks.viewer.sources import find
 from palaver.core import ConfigError
 from palaver.text import one_line
@@ -26,7 +27,20 @@ from palaver.utils.run_folder import replace_text
 
 HERE = Path(__file__).resolve().parent
 PAGE = "episodes.html"
-SCRIPTS = ("dom", "diff", "data", "filters", "list", "parts", "battle", "siblings", "episode", "compare", "main")
+SCRIPTS = (
+    "dom",
+    "diff",
+    "data",
+    "filters",
+    "list",
+    "parts",
+    "replay",
+    "battle",
+    "siblings",
+    "episode",
+    "compare",
+    "main",
+)
 MOST, CHARACTERS, PICTURES = 2_000, 8_000, 48
 
 
@@ -109,6 +123,9 @@ def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
         )
     if choices.pictures > 0:
         notes += extras.add_pictures(album, extras.stage(run), choices.pictures)
+    notes += add_replays(album, extras.stage(run))
+    if album.replays_left_out:
+        notes.append(f"{album.replays_left_out:,} replays do not fit and are left out")
     if choices.tests:
         notes += extras.add_verdicts(album, extras.stage(run))
     name = run.name if run else path.resolve().name

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
+from typing import Any
 
 from palaver.envs.pokemon.showdown.pool import shared_pool
 from palaver.text import clean
@@ -27,8 +30,8 @@ def text(title: str, lines: Sequence[str]) -> str:
 
 def page(title: str, lines: Sequence[str]) -> str:
     """One HTML file: both teams with their hit points at every line, play, pause and a slider."""
-    frames = json.dumps(_frames(lines)).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    filled = {"title": html.escape(title), "frames": frames}
+    shown = json.dumps(frames(lines)).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    filled = {"title": html.escape(title), "frames": shown}
     template = resources.files("palaver.envs.pokemon").joinpath("replay.html.j2").read_text(encoding="utf-8")
     return re.sub(r"\{\{ (title|frames) \}\}", lambda match: filled[match[1]], template)
 
@@ -44,48 +47,143 @@ def _turns(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
     return turns
 
 
-def _frames(lines: Sequence[str]) -> list[dict[str, object]]:
-    """State after each line: turn, text, and side -> Pokémon -> status.
+def frames(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """State of both teams after each event of a log, each event once.
 
-    A status is [part of its hit points, status, is active].
+    All hit points are in per cent, also where a log has points: a battle has one scale.
+
+    Returns:
+        For each event `turn`, `text`, and side -> its Pokémon that were in battle so far, each as [name, share of its
+        hit points, status, is active, boosts as pairs of stat and stage].
     """
-    teams: dict[str, dict[str, list[object]]] = {"p1": {}, "p2": {}}
-    frames: list[dict[str, object]] = []
+    teams: dict[str, dict[str, _Shown]] = {side: {} for side in SIDES}
+    shown: list[dict[str, Any]] = []
     turn_lines = [(turn, line) for turn, part_lines in _turns(lines) for line in part_lines]
-    for (turn, line), event_text in zip(turn_lines, event_texts([[line] for _, line in turn_lines], ""), strict=True):
+    texts = event_texts([[_in_percent(line)] for _, line in turn_lines], "")
+    for (turn, line), event_text in zip(turn_lines, texts, strict=True):
         _follow(teams, line)
         if event_text:
-            now = {side: [[name, *state] for name, state in team.items()] for side, team in teams.items()}
-            frames.append({"turn": turn, "text": event_text, **now})
-    return frames
+            now = {side: [mon.listed(name) for name, mon in team.items()] for side, team in teams.items()}
+            shown.append({"turn": turn, "text": event_text, **now})
+    return shown
 
 
-def _follow(teams: dict[str, dict[str, list[object]]], line: str) -> None:
+SIDES = ("p1", "p2")
+_CONDITION = {"switch": (4,), "drag": (4,), "replace": (4,), "-damage": (3,), "-heal": (3,), "-sethp": (3, 5)}
+_POINTS = re.compile(r"(\d+)(?:/(\d+))?(?: (\w+))?")
+
+
+@dataclass
+class _Shown:
+    part: float = 1.0
+    status: str = ""
+    active: bool = False
+    boosts: dict[str, int] = field(default_factory=dict)
+
+    def listed(self, name: str) -> list[Any]:
+        return [name, self.part, self.status, self.active, [[stat, n] for stat, n in self.boosts.items() if n]]
+
+    def take(self, condition: str) -> None:
+        found = _POINTS.fullmatch(condition)
+        if found:
+            self.part = _part(found)
+            self.status = "" if found[3] in (None, "fnt") else found[3]
+
+
+def _part(found: re.Match[str]) -> float:
+    hp, max_hp = int(found[1]), int(found[2] or 0)
+    return hp / max_hp if max_hp else 0.0
+
+
+def _in_percent(line: str) -> str:
     parts = line.split("|")
-    side, _, name = parts[2].partition(": ") if len(parts) > 2 else ("", "", "")
-    team = teams.get(side[:2])
-    if team is None:
+    for at in _CONDITION.get(parts[1], ()):
+        found = _POINTS.fullmatch(parts[at]) if len(parts) > at else None
+        if found:
+            status = f" {found[3]}" if found[3] and found[3] != "fnt" else ""
+            parts[at] = f"{math.ceil(100 * _part(found))} %{status}"
+    return "|".join(parts)
+
+
+def _follow(teams: Mapping[str, dict[str, _Shown]], line: str) -> None:
+    parts = line.split("|")
+    command, given = parts[1], parts[2:]
+    if command == "-clearallboost":
+        for team in teams.values():
+            for shown in team.values():
+                shown.boosts.clear()
         return
-    if parts[1] in ("switch", "drag", "replace"):
-        for team_mon in team.values():
-            team_mon[2] = False
-        team.setdefault(name, [1.0, "", False])[2] = True
-    mon = team.get(name)
+    side, name = _ident(given[0]) if given else ("", "")
+    if side not in teams:
+        return
+    if command in ("switch", "drag", "replace"):
+        _enter(teams[side], name, command == "replace" or any("Baton Pass" in part for part in given[3:]))
+    for at in _CONDITION.get(command, ()):
+        owner, known = _ident(parts[at - 1]) if command == "-sethp" and len(parts) > at else (side, name)
+        if len(parts) > at and known in teams.get(owner, {}):
+            teams[owner][known].take(parts[at])
+    mon = teams[side].get(name)
     if mon is None:
         return
-    at = {"switch": 4, "drag": 4, "-damage": 3, "-heal": 3, "-sethp": 3}.get(parts[1])
-    if parts[1] == "faint":
-        mon[:2] = [0.0, ""]
-    elif parts[1] == "-status":
-        mon[1] = parts[3]
-    elif parts[1] == "-curestatus":
-        mon[1] = ""
-    elif at is not None and len(parts) > at:
-        points, _, status = parts[at].partition(" ")
-        hp, _, max_hp = points.partition("/")
-        if hp.isdigit():
-            mon[0] = int(hp) / int(max_hp) if max_hp.isdigit() and int(max_hp) else 0.0
-            mon[1] = "" if status == "fnt" else status
+    if command == "faint":
+        mon.part, mon.status = 0.0, ""
+        mon.boosts.clear()
+    elif command == "-status" and len(given) > 1:
+        mon.status = given[1]
+    elif command == "-curestatus":
+        mon.status = ""
+    elif command == "-cureteam":
+        for mate in teams[side].values():
+            mate.status = ""
+    else:
+        target = _ident(given[1]) if len(given) > 1 else ("", "")
+        _boost(mon, teams.get(target[0], {}).get(target[1]), command, given)
+
+
+def _ident(text: str) -> tuple[str, str]:
+    """Side and name of a Pokémon as the protocol writes both."""
+    side, _, name = text.partition(": ")
+    return side[:2], name
+
+
+def _enter(team: dict[str, _Shown], name: str, keeps: bool) -> None:
+    """Send a Pokémon in; it keeps the boosts of the one before after Baton Pass."""
+    boosts: dict[str, int] = {}
+    for mate in team.values():
+        if mate.active and keeps:
+            boosts = dict(mate.boosts)
+        mate.active = False
+        mate.boosts.clear()
+    mon = team.setdefault(name, _Shown())
+    mon.active, mon.boosts = True, boosts
+
+
+def _boost(mon: _Shown, target: _Shown | None, command: str, given: Sequence[str]) -> None:
+    """Follow a change of stat stages; other commands change nothing."""
+    if command in ("-boost", "-unboost", "-setboost"):
+        stat, amount = given[1], int(given[2])
+        before = 0 if command == "-setboost" else mon.boosts.get(stat, 0)
+        mon.boosts[stat] = max(-6, min(6, before + (-amount if command == "-unboost" else amount)))
+    elif command == "-clearboost":
+        mon.boosts.clear()
+    elif command in ("-clearnegativeboost", "-clearpositiveboost"):
+        sign = 1 if command == "-clearnegativeboost" else -1
+        mon.boosts = {stat: n for stat, n in mon.boosts.items() if n * sign > 0}
+    elif command == "-invertboost":
+        mon.boosts = {stat: -n for stat, n in mon.boosts.items()}
+    elif command in ("-copyboost", "-transform") and target is not None:
+        mon.boosts = dict(target.boosts)
+    elif command == "-swapboost" and target is not None:
+        named = given[2].split(", ") if len(given) > 2 and not given[2].startswith("[") else []
+        for stat in named or {**mon.boosts, **target.boosts}:
+            mine, other = mon.boosts.get(stat, 0), target.boosts.get(stat, 0)
+            mon.boosts[stat], target.boosts[stat] = other, mine
+
+
+def summaries(groups: Sequence[Sequence[str]]) -> list[str]:
+    """A spectator's text for each part of a log, with hit points in per cent."""
+    shown = [[_in_percent(line) for _, lines in _turns(group) for line in lines] for group in groups]
+    return event_texts(shown, "")
 
 
 def event_texts(groups: Sequence[Sequence[str]], me: str) -> list[str]:

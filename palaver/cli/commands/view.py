@@ -24,11 +24,15 @@ HELP = """Write a page of episodes or battles, to read in a browser.
 [cyan]palaver view runs/FOLDER --live[/cyan]  [dim]# curves of a run that trains, until it ends or Ctrl-C[/dim]
 
 The page is one file that loads nothing: agents in columns, rewards and components, differences in a group.
+Battles are replayed by their seeds.
 """
 
 
 def view(
-    path: Annotated[Path, typer.Argument(metavar="RUN|EPISODES", help="Run folder, .jsonl, .jsonl.gz, or battles.")],
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="RUN|EPISODES|BATTLES", help="Run folder, .jsonl, .jsonl.gz, or folder of battles."),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="The page.", show_default="episodes.html in the folder, or next to the file")
     ] = None,

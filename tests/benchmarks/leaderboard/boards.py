@@ -8,6 +8,7 @@ from typing import Any
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure, to_row
+from palaver.benchmarks.evaluation.focal import FocalRound
 from palaver.benchmarks.scenarios import spec
 from palaver.benchmarks.scenarios.spec import Scenario
 
@@ -29,6 +30,16 @@ def fill(folder: Path) -> Path:
             result, episodes = measure(setting)
             row = to_row(result, episodes, label, folder)
             change(folder / f"{row.name}.json", commit=COMMIT)
+    return folder
+
+
+def battle_rows(folder: Path) -> Path:
+    """A row of two battles."""
+    result, episodes = measure(
+        EvaluationConfig("pokemon-v1", team="scripted:uniform", n=2, seatings=(FocalRound(("p1",)),))
+    )
+    row = to_row(result, episodes, "uniform", folder)
+    change(folder / f"{row.name}.json", commit=COMMIT)
     return folder
 
 

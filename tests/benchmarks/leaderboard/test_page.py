@@ -19,7 +19,7 @@ from palaver.benchmarks.leaderboard.page import markdown, score
 from palaver.benchmarks.leaderboard.read import read
 from palaver.episodes import Episode
 from palaver.text import one_line
-from tests.benchmarks.leaderboard.boards import change, fill
+from tests.benchmarks.leaderboard.boards import battle_rows, change, fill
 
 HOSTILE = "<script>document.title='gone'</script><img src=x onerror=alert(1)>\u202e{{7*7}}"
 TEAM = "`a|b`](javascript:x)<b>\n``c`"
@@ -110,6 +110,14 @@ def test_links_lead_somewhere(board):
     for each in [made, *made.parent.glob("episodes/*.html")]:
         for link in re.findall(r'href="([^"]+)"', each.read_text(encoding="utf-8")):
             assert (each.parent / link).resolve().is_file(), link
+
+
+@pytest.mark.usefixtures("pool")
+def test_battles_have_a_page_of_replays(tmp_path):
+    page.write(read(battle_rows(tmp_path / "rows")), tmp_path)
+    (replayed,) = (tmp_path / "battles").glob("*.html")
+    assert f'href="../battles/{replayed.name}"' in (tmp_path / "episodes" / "pokemon-v1--uniform.html").read_text()
+    assert replayed.read_text(encoding="utf-8").count('"replay":{"frames":[[') == 2
 
 
 def browser():

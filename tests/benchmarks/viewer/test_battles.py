@@ -33,7 +33,7 @@ def test_who_stands_on_the_field():
 
 def test_the_story_names_the_sides():
     assert story({"p2": SEEN}, ["p1", "p2"]) == (
-        "p1 Gengar came in 100/100\np2 Starmie used Blizzard on p1 Gengar; p1 Gengar down to 74/100"
+        "p1 Gengar came in 100 %\np2 Starmie used Blizzard on p1 Gengar; p1 Gengar down to 74 %"
     )
     assert story({"p1": "nothing new", "p2": SEEN}, ["p1", "p2"]) == story({"p2": SEEN}, ["p1", "p2"])
     assert story({"p1": "nothing new"}, ["p1", "p2"]) == ""
@@ -72,6 +72,7 @@ def test_a_folder_of_battles(tmp_path):
     data = collect(tmp_path / "battles", Choices(max_episodes=2))
     assert [each["task"] for each in data["episodes"]] == ["t0 (b0)", "t1 (b1)"]
     assert [len(each["turns"]) for each in data["episodes"]] == [5, 5]
-    assert data["notes"] == ["1 of 3 episodes do not fit and are left out"]
+    assert data["notes"][0] == "1 of 3 episodes do not fit and are left out"
+    assert data["notes"][1].startswith("no replay of t0 (b0): ")
     (source,), run = find(tmp_path / "battles")
     assert source.step is run is None

@@ -9,7 +9,10 @@ import pytest
 
 from palaver.benchmarks.viewer.page import write
 from palaver.core import Completion
+from palaver.envs.pokemon.env import PokemonEnv
+from palaver.trainers.trajectories.files import Writer
 from tests.benchmarks.viewer.made import HOSTILE, episode, save
+from tests.benchmarks.viewer.test_replays import played
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
@@ -193,3 +196,31 @@ def test_turns_as_rows_hostile_texts_and_colours(page, page_path):
     page.get_by_role("option", name="code").click()
     expect(page.locator("#heading")).to_be_focused()
     assert page.locator("body").evaluate("body => body.scrollWidth") <= 400
+
+
+@pytest.mark.usefixtures("pool")
+@pytest.mark.parametrize("width", [1400, 420])
+def test_a_battle_is_replayed(context, tmp_path, width):
+    env = PokemonEnv("gen1ou", observation="vector")
+    with Writer(tmp_path / "battles") as writer:
+        writer.add(*played(env, 5)[0])
+    address = write(tmp_path / "battles").path.as_uri()
+    tab, faults = context.new_page(), []
+    tab.on("pageerror", lambda error: faults.append(str(error)))
+    tab.on("console", lambda message: faults.append(message.text))
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.goto(f"{address}#e0")
+    replay = tab.locator(".replay")
+    expect(replay.locator(".pill")).to_contain_text(f"{env.battle.winner} player-{env.battle.winner} won")
+    expect(replay.locator(".now")).to_contain_text("Start p1 ")
+    replay.get_by_role("button", name="turn »").click()
+    expect(replay.locator(".now b")).to_have_text("Turn 1")
+    replay.locator("input").fill("100000")
+    expect(replay.locator(".now")).to_contain_text(f"{env.battle.winner} won")
+    loser = replay.locator(".team").nth(int(env.battle.winner == "p1"))
+    expect(loser.locator(".mon.fainted")).to_have_count(6)
+    replay.get_by_role("button", name="play", exact=True).click()
+    expect(replay.locator(".now")).to_contain_text("Start")
+    assert tab.locator("body").evaluate("body => body.scrollWidth") <= width
+    assert faults == []
+    tab.close()

@@ -42,11 +42,11 @@ def test_text():
 def test_page():
     page = replay.page("<title> FRAMES", LINES)
     shown = frames(page)
-    assert shown[0] == {"turn": 0, "text": "p1 Mew came in 404/404", "p1": [["Mew", 1.0, "", True]], "p2": []}
+    assert shown[0] == {"turn": 0, "text": "p1 Mew came in 100 %", "p1": [["Mew", 1.0, "", True, []]], "p2": []}
     hurt = next(frame for frame in shown if "down to" in frame["text"])
-    assert hurt["p2"] == [["</script><b>", 0.25, "par", True]]
-    assert shown[-1]["p2"] == [["</script><b>", 0.0, "", True]]
-    assert shown[-1]["p1"] == [["Mew", 1.0, "tox", True]]
+    assert hurt["p2"] == [["</script><b>", 0.25, "par", True, []]]
+    assert shown[-1]["p2"] == [["</script><b>", 0.0, "", True, []]]
+    assert shown[-1]["p1"] == [["Mew", 1.0, "tox", True, []]]
     assert page.count("</script>") == 1
     assert "<title>&lt;title&gt; FRAMES</title>" in page
 
