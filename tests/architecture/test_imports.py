@@ -10,7 +10,6 @@ from importlib import metadata
 
 import pytest
 
-import palaver
 from tests.architecture.running import run
 from tests.architecture.source import ROOT, WINGS, files, imports, module, unit
 
