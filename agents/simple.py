@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from palaver.core import Completion, Conversation, PolicyError, Request, stable_seed
+from palaver.core import Completion, Conversation, PalaverError, PolicyError, Request, stable_seed
 from palaver.text import clean
 
 WORDS = (
@@ -71,10 +71,15 @@ class EchoPolicy(ScriptedPolicy):
         super().__init__(last_user_message, "echo")
 
 
+class QuitError(PalaverError):
+    """The person at the terminal has left the game."""
+
+
 class HumanPolicy:
     """Policy of a person in the terminal.
 
-    Shows what is new since the last question to the same agent.
+    Shows what is new since the last question to the same agent, and the legal actions where the environment lists them:
+    an answer names one of these in full, by its number, or by a beginning that no other shares, or is asked again.
     """
 
     name = "human"
@@ -83,14 +88,68 @@ class HumanPolicy:
         self.console = console or Console()
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
-        """Prompts once per request and seed; an end of input (Ctrl-D) is an empty answer."""
+        """Prompt once per request and seed.
+
+        Raises:
+            QuitError: the person quits, or the input ends (Ctrl-D).
+        """
         return [[Completion(self._read_answer(request)) for _ in request.seeds] for request in requests]
 
     def _read_answer(self, request: Request) -> str:
         new = itertools.takewhile(lambda message: message.role != "assistant", reversed(request.conversation))
         body = Text(clean("\n\n".join(reversed([message.content for message in new]))))
         self.console.print(Panel(body, title=Text(request.agent), title_align="left"))
+        if not request.actions or any(action not in body.plain for action in request.actions):
+            self._show_help(request)
+        silent = False
+        while True:
+            text = self._input()
+            word = text.strip().lower()
+            if word == "/quit" or (request.actions and word in ("quit", "q")):
+                raise QuitError("you left the game")
+            if word == "/help" or (request.actions and word in ("help", "?")):
+                self._show_help(request)
+            elif request.actions:
+                named = named_actions(text, request.actions)
+                if len(named) == 1:
+                    return named[0]
+                wrong = "begins several legal actions" if named else "names no legal action"
+                self._say(f"{text.strip()[:60]!r} {wrong}; write one of them or its number, help, or quit")
+            elif word or silent:
+                return text
+            else:
+                silent = True
+                self._say("press Enter again to say nothing")
+
+    def _input(self) -> str:
         try:
             return self.console.input("your answer> ", markup=False)
         except EOFError:
-            return ""
+            raise QuitError("the input has ended, and with it the game") from None
+
+    def _show_help(self, request: Request) -> None:
+        if request.actions:
+            listed = ", ".join(
+                f"{index}. {clean(action, 120)}" for index, action in enumerate(request.actions, start=1)
+            )
+            self._say(f"actions: {listed}; help shows them again, quit leaves")
+        else:
+            self._say("any text is an answer; /help shows this again, /quit leaves")
+
+    def _say(self, text: str) -> None:
+        self.console.print(Text(text, style="dim"))
+
+
+def named_actions(text: str, actions: Sequence[str]) -> list[str]:
+    """Return the actions that a typed text names, or all that begin with it.
+
+    >>> named_actions("2", ["left", "right"]), named_actions("L", ["left", "right"]), named_actions("", ["left"])
+    (['right'], ['left'], [])
+    """
+    word = " ".join(text.lower().split())
+    whole = [action for action in actions if action.lower() == word]
+    if whole:
+        return whole[:1]
+    if word.isascii() and word.isdecimal() and len(word) < 6:
+        return [actions[int(word) - 1]] if 1 <= int(word) <= len(actions) else []
+    return [action for action in actions if word and action.lower().startswith(word)]

@@ -266,7 +266,7 @@ class Request:
     """Request for `len(seeds)` independent completions in one conversation.
 
     The n samples of a request share its prompt. A seed determines a sample's text, independently of its batch. Calls of
-    tools are parsed only if `tools` names some.
+    tools are parsed only if `tools` names some. `actions` are the legal ones, where the environment lists them.
     """
 
     agent: str
@@ -274,6 +274,7 @@ class Request:
     seeds: tuple[int, ...] = (0,)
     sampling: Sampling = Sampling()
     tools: tuple[ToolSchema, ...] = ()
+    actions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,8 @@ class Partners:
             if branch.can_act(agent):
                 seed = stable_seed(branch.seed, "partner", agent, len(branch.turns))
                 tools = tuple(map(schema_of, branch.env.tools(agent)))
-                yield policy, Request(agent, branch.conversations[agent], (seed,), self.sampling[agent], tools)
+                legal = branch.legal_actions(agent)
+                yield policy, Request(agent, branch.conversations[agent], (seed,), self.sampling[agent], tools, legal)
 
 
 def make_partners(

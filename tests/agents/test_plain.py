@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from palaver.agents.base.policy import Policy
-from palaver.agents.simple import EchoPolicy, HumanPolicy, RandomPolicy, ScriptedPolicy
+from palaver.agents.simple import EchoPolicy, HumanPolicy, QuitError, RandomPolicy, ScriptedPolicy
 from palaver.core import Conversation, Message, PolicyError, Request, Sampling
 
 
@@ -58,9 +59,47 @@ def test_human_sees_what_is_new_as_plain_text(monkeypatch: pytest.MonkeyPatch) -
     assert "earlier" not in out.getvalue()
 
 
-def test_human_end_of_input_is_an_empty_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ended(*args: object) -> str:
-        raise EOFError
+def typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> HumanPolicy:
+    """A person who types these lines, then ends the input."""
+    left = iter(lines)
 
-    monkeypatch.setattr("builtins.input", ended)
-    assert HumanPolicy(Console(file=io.StringIO())).act([ask("q")])[0][0].text == ""
+    def line(*_: object) -> str:
+        try:
+            return next(left)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", line)
+    return HumanPolicy(Console(file=io.StringIO(), width=200))
+
+
+@pytest.mark.parametrize("lines", [(), ("/quit",), ("", "/help", " /QUIT ")])
+def test_a_person_leaves(monkeypatch: pytest.MonkeyPatch, lines: tuple[str, ...]) -> None:
+    with pytest.raises(QuitError):
+        typed(monkeypatch, *lines).act([ask("q")])
+
+
+def test_nothing_is_said_by_two_empty_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert typed(monkeypatch, "", " ").act([ask("q")])[0][0].text == " "
+    assert typed(monkeypatch, "help").act([ask("q")])[0][0].text == "help"
+
+
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [("2", "move Surf"), ("SWITCH  gengar", "switch Gengar"), ("sw", "switch Gengar"), ("move Surf", "move Surf")],
+)
+def test_a_person_names_a_legal_action(monkeypatch: pytest.MonkeyPatch, line: str, action: str) -> None:
+    """What names none, or several, is asked again."""
+    person = typed(monkeypatch, "", "zzz", "help", "0", "7", "move", "²", line)
+    request = replace(ask("q"), actions=("move Ice Beam", "move Surf", "switch Gengar"))
+    assert person.act([request])[0][0].text == action
+    shown = person.console.file.getvalue()  # type: ignore[attr-defined]
+    assert shown.count("1. move Ice Beam, 2. move Surf, 3. switch Gengar") == 2
+    assert "'zzz' names no legal action" in shown
+    assert "'move' begins several legal actions" in shown
+
+
+def test_a_person_who_has_left_a_battle_quits(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = replace(ask("q"), actions=("left", "right"))
+    with pytest.raises(QuitError, match="you left the game"):
+        typed(monkeypatch, "Quit").act([request])

@@ -64,3 +64,22 @@ def test_mistakes_are_one_line(palaver, arguments, says):
     ran = palaver("play", *arguments)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert says in ran.err
+
+
+def test_a_person_is_asked_until_an_action_is_legal_and_sees_the_last_turn_alone(palaver, monkeypatch):
+    lines = iter(["", "zzz", "help", "1", "1"])
+    monkeypatch.setattr("builtins.input", lambda *_: next(lines))
+    ran = palaver("play", "matrix-v1", "game=prisoners-dilemma", "repeats=2", "--team", "a1=human,a2=scripted:uniform")
+    assert ran.code == 0
+    assert ran.out.count("names no legal action") == 2
+    assert "turn 2" in ran.out
+    assert "turn 1 " not in ran.out
+
+
+def test_the_end_of_the_input_ends_the_game(palaver, monkeypatch):
+    def ended(*_):
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", ended)
+    ran = palaver("play", "arxiv-v0")
+    assert (ran.code, ran.err) == (0, "the input has ended, and with it the game\n")

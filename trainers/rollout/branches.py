@@ -61,6 +61,10 @@ class Branch:
         alive = self.turns[-1].cut_states if self.stop else self.env.agents
         return agent in alive and bool(self.infos[agent].get("can_act", True))
 
+    def legal_actions(self, agent: str) -> tuple[str, ...]:
+        """Return the next actions of the agent that are legal; none if the environment does not list them."""
+        return tuple(self.infos[agent].get("legal_actions", ()))
+
     def unanswered(self, agent: str) -> str:
         """Return what the agent has not answered yet, cut at its start to `max_length`."""
         last = self.conversations[agent][-1]

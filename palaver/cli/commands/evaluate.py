@@ -159,15 +159,19 @@ def show(result: EvaluationOutcome) -> None:
     """Print a result as tables."""
     say(Text(result.scenario or result.env, style="bold"), Text(f"team {result.team}", style="dim"))
     maximum = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's is unbounded
-    mean = Text.assemble((f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (maximum, "dim"))
+    among = f" {interval(result.low, result.high)}"
+    if result.focal is not None and result.focal.silent is None:  # opponents, whose rewards have no common maximum
+        mean = [*_focal(result), ("mean of all agents", f"{result.mean:.3f}{among}")]
+    else:
+        whole = Text.assemble((f"{result.mean:.3f}", "bold"), among, (maximum, "dim"))
+        mean = [("mean reward", whole), *_focal(result)]
     answers = result.answers
     illegal = f"{answers.illegal} of {answers.due} ({100 * answers.share:.1f} %)" if answers else ""
     tokens = ", ".join(f"{agent} {count:.1f}" for agent, count in result.tokens.items() if count)
     console.print(
         facts(
             [
-                ("mean reward", mean),
-                *_focal(result),
+                *mean,
                 *([("illegal answers", illegal)] if answers else []),
                 ("episodes", f"{result.n} ({count(result.tasks, 'task')} x {result.samples})"),
                 *([("not scored", f"{result.unscored}, left out")] if result.unscored else []),

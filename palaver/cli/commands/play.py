@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
+from palaver.agents.simple import QuitError
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.cli import options
 from palaver.cli.output import console, count, note, say, table
@@ -22,6 +23,7 @@ from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
 from palaver.utils.config import merged
 from palaver.utils.tool_calls import transcript
 
+LAST = 1  # turns shown again to who has played them
 HELP = """Play one episode in the terminal, by hand or with any team.
 
 [bold]Examples[/bold]
@@ -62,10 +64,15 @@ def play(
     model = settings.model
     players = parse_team(team, env_spec, agents, model.options(), environment.source, model.force, note)
     how = {agent: settings.draws(agent_sampling.get(agent, sampling), greedy) for agent in agents}
-    (episode,) = rollout(environment, players, [chosen], SamplingPlan(), sampling=how, seed=seed)
+    try:
+        (episode,) = rollout(environment, players, [chosen], SamplingPlan(), sampling=how, seed=seed)
+    except QuitError as end:
+        note(str(end))
+        return
     opponents = env_spec.competitive if environment.competitive is None else environment.competitive
     max_reward = most_possible(environment, env_spec)
-    show(episode, None if opponents or math.isinf(max_reward) else max_reward)
+    by_hand = any(player.name == "human" for player in players.values())
+    show(episode, None if opponents or math.isinf(max_reward) else max_reward, turns=LAST if by_hand else None)
 
 
 def choose_task(env: TextEnv, wanted: str | None, seed: int) -> str:
@@ -87,16 +94,17 @@ def choose_task(env: TextEnv, wanted: str | None, seed: int) -> str:
     )
 
 
-def show(episode: Episode, max_reward: float | None) -> None:
+def show(episode: Episode, max_reward: float | None, turns: int | None = None) -> None:
     """Print an episode by turn: observations, completions, and rewards with their components.
 
     Args:
         episode: to be printed.
         max_reward: upper bound of the team's return; None if unbounded, and for opponents, each of which has a reward
             of its own.
+        turns: number of last turns to be printed; None for all.
     """
     say(Text(episode.env, style="bold"), Text(f"task {clean(episode.task, 120)}, seed {episode.seed}", style="dim"))
-    for turn in episode.turns:
+    for turn in episode.turns[-turns if turns else 0 :]:
         console.print(Rule(f"turn {turn.index + 1}", style="dim", align="left"))
         _show_turn(turn, episode)
     say(_total(episode, max_reward), Text(f"({episode.stop} after {count(len(episode.turns), 'turn')})", style="dim"))
