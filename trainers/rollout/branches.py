@@ -62,7 +62,7 @@ class Branch:
         return agent in alive and bool(self.infos[agent].get("can_act", True))
 
     def legal_actions(self, agent: str) -> tuple[str, ...]:
-        """Return the next actions of the agent that are legal; none if the environment does not list them."""
+        """Return the legal next actions of the agent; none if they are not listed."""
         return tuple(self.infos[agent].get("legal_actions", ()))
 
     def unanswered(self, agent: str) -> str:
