@@ -106,7 +106,9 @@ def serve(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that its folder is removed then too
     note("starting Showdown's server ...")
     with Server(port, simulators) as server:
-        say(f"listening at {server.address} (in a browser: http://127.0.0.1:{server.port}); Ctrl-C ends it")
+        say(f"listening at {server.address}; Ctrl-C ends it")
+        note(f"http://127.0.0.1:{server.port} in a browser loads Showdown's own client from the network")
+        note("recorded battles are shown without a network by: palaver view FOLDER")
         server.wait()
 
 
