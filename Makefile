@@ -9,7 +9,7 @@ JOBS ?= 2
 # passed on: `make demo ARGS="seed=1"`, `make test ARGS="tests/envs -x"`
 ARGS ?=
 
-DOORS := inspect openenv
+DOORS := inspect openenv verifiers
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -123,6 +123,8 @@ $(VENV)/.installed-%: $(VENV)/.made pyproject.toml constraints.txt | $(VENV)/.sa
 	@touch $@
 	@echo "Installed."
 
+# not of the files that make deletes when it is done
+.PRECIOUS: $(VENV)/doors/%/.installed
 $(VENV)/doors/%/.installed: $(VENV)/.made pyproject.toml
 	@echo "Installing palaver[$*] into $(VENV)/doors/$*: a minute or more the first time ..."
 	@$(BIN)/python -m venv $(VENV)/doors/$*

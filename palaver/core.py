@@ -88,6 +88,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # extra -> mod
         "reasoning-gym": ("reasoning_gym",),
         "inspect": ("anyio", "inspect_ai"),
         "openenv": ("openenv",),
+        "verifiers": ("anyio", "uv", "verifiers"),
     }
 )
 

@@ -8,9 +8,8 @@ A package that exports both is found by `vf-eval NAME`; `palaver export verifier
 from __future__ import annotations
 
 import asyncio
-import keyword
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -18,7 +17,8 @@ import verifiers.v1 as vf
 from pydantic import create_model
 
 from palaver.benchmarks.doors.asynchronous import play_episode, without_surrogates
-from palaver.core import Completion, ConfigError, PolicyError, Request, ScoringError
+from palaver.benchmarks.doors.verifiers.export import role_names
+from palaver.core import Completion, PolicyError, Request, ScoringError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.episodes import Episode
@@ -166,7 +166,7 @@ class Seat:
 def make_environment(id: str, **keywords: Any) -> tuple[type[EnvironmentTaskset], type[EnvironmentPlay]]:
     """Classes of an environment, for the `__all__` of a package.
 
-    Agents chat without tools (`null`) in processes on this machine (`subprocess`), unless the configuration says otherwise.
+    Agents chat without tools (`null`), in processes on this machine (`subprocess`), unless their settings differ.
 
     Args:
         id: environment.
@@ -177,7 +177,7 @@ def make_environment(id: str, **keywords: Any) -> tuple[type[EnvironmentTaskset]
         TaskError: the tasks cannot be read.
     """
     env = text_env(id, keywords)
-    roles = {agent: (vf.AgentConfig, _chat()) for agent in role_names(env, spec(id).id, vf.EnvConfig.model_fields)}
+    roles = {agent: (vf.AgentConfig, _chat()) for agent in role_names(env, spec(id).id)}
     config = create_model("PalaverEnvConfig", __base__=vf.EnvConfig, **roles)
     taskset = type("PalaverTaskset", (EnvironmentTaskset,), {"env": env})
     played = types.new_class(
@@ -188,22 +188,3 @@ def make_environment(id: str, **keywords: Any) -> tuple[type[EnvironmentTaskset]
 
 def _chat() -> Any:
     return vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"})
-
-
-def role_names(env: TextEnv, id: str, taken: Mapping[str, Any]) -> list[str]:
-    """Names of the agents, each a setting of verifiers.
-
-    Args:
-        env: the environment.
-        id: its id.
-        taken: names of other settings.
-
-    Raises:
-        ConfigError: an agent has tools, or a name that no setting can have.
-    """
-    for agent in env.possible_agents:
-        if env.tools(agent):
-            raise ConfigError(f"{agent} of {id} has tools, which verifiers' chat does not offer; leave the tools out")
-        if not agent.isidentifier() or agent.startswith("_") or keyword.iskeyword(agent) or agent in taken:
-            raise ConfigError(f"the agent {agent!r} of {id} has a name that no setting of verifiers can have; rename it")
-    return list(env.possible_agents)
