@@ -58,8 +58,3 @@ async def play_episode(
     # a limiter of its own, so that episodes do not occupy all threads that answers may need; after a cancellation the
     # thread ends with its next question
     return await to_thread.run_sync(play, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-
-
-def without_surrogates(text: str) -> str:
-    """The text without lone surrogates, which neither logs nor requests can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -10,8 +10,8 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
-from palaver.benchmarks.doors.asynchronous import without_surrogates
 from palaver.episodes import Episode
+from palaver.text import without_surrogates
 
 EPISODE = "episode"  # its key in the store of a sample; JSON text, for logs hold no lone surrogates
 

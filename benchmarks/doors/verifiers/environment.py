@@ -16,13 +16,14 @@ from typing import Any
 import verifiers.v1 as vf
 from pydantic import create_model
 
-from palaver.benchmarks.doors.asynchronous import play_episode, without_surrogates
+from palaver.benchmarks.doors.asynchronous import play_episode
 from palaver.benchmarks.doors.verifiers.export import role_names
 from palaver.core import Completion, PolicyError, Request, ScoringError
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.episodes import Episode
 from palaver.registry import spec
+from palaver.text import without_surrogates
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.rollout.episodes import text_env
 

@@ -118,7 +118,7 @@ def inspect_log(
     out: Annotated[Path, typer.Option(help="The log, which ends with .eval or .json.", show_default=False)] = ...,  # type: ignore[assignment]
 ) -> None:
     """Write stored episodes as a log of Inspect."""
-    need("a log of Inspect", "inspect")
+    need("a log of Inspect", "inspect", "inspect_ai")
     from palaver.benchmarks.doors.inspect_ai.export import export_episodes
 
     say(f"{out}: {count(export_episodes(episodes, out), 'episode')}")

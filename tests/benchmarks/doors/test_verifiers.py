@@ -36,6 +36,8 @@ def test_an_export_writes_a_package_once(tmp_path):
         export_verifiers("arxiv-v0", tmp_path / "one")
     with pytest.raises(ConfigError, match="Did you mean"):
         export_verifiers("arxiv-v0", tmp_path / "two", {"lenght": 1})
+    with pytest.raises(ConfigError, match="has tools, which verifiers' chat does not offer"):
+        export_verifiers("gsm8k-v0", tmp_path / "two", {"calculator": True})
     assert not (tmp_path / "two").exists()
 
 
