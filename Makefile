@@ -9,9 +9,10 @@ JOBS ?= 2
 # passed on: `make demo ARGS="seed=1"`, `make test ARGS="tests/envs -x"`
 ARGS ?=
 
-DOORS := inspect openenv
 # versions that `make test-pythons` runs the quick tests on
 PYTHONS ?= 3.11 3.12 3.13
+
+DOORS := inspect openenv verifiers
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -143,6 +144,8 @@ $(VENV)/oldest/.installed: $(VENV)/.installed-dev pyproject.toml
 	  -e '.[train,judge,serve,rm]' hypothesis packaging pytest pytest-timeout pytest-xdist
 	@touch $@
 
+# not of the files that make deletes when it is done
+.PRECIOUS: $(VENV)/doors/%/.installed
 $(VENV)/doors/%/.installed: $(VENV)/.made pyproject.toml
 	@echo "Installing palaver[$*] into $(VENV)/doors/$*: a minute or more the first time ..."
 	@$(BIN)/python -m venv $(VENV)/doors/$*

@@ -86,8 +86,9 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # extra -> mod
         "vllm": ("vllm",),
         "textarena": ("textarena",),
         "reasoning-gym": ("reasoning_gym",),
-        "inspect": ("anyio", "inspect_ai"),
+        "inspect": ("anyio", "inspect_ai", "openai"),
         "openenv": ("openenv",),
+        "verifiers": ("anyio", "uv", "verifiers"),
     }
 )
 

@@ -35,6 +35,11 @@ def one_line(text: object, limit: int = 200) -> str:
     return " ".join(clean(text, limit).split())
 
 
+def without_surrogates(text: str) -> str:
+    """Replace lone surrogates, which neither JSON nor UTF-8 can carry, by question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def first_fault(error: ValidationError, whole: str = "") -> str:
     """Location and message of the first validation error, in one line.
 

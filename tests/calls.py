@@ -83,6 +83,7 @@ CALLS = (
     Call("serve tiny --env arxiv-v0 --port 0", until="serving"),
     Call("export trl echo-v0 --agent a1 --out exported"),
     Call("export openenv echo-v0 --agent a1 --out served"),
+    Call("export verifiers echo-v0 --out roles"),
     Call("export inspect episodes.jsonl --out logs/echo.eval"),
     Call("results rescore rows/echo-v0--random.json"),
     Call("results analyse trained --tasks 1 --contexts 1 --alternatives 2 --replays 1"),

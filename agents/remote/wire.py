@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 from palaver.agents.base.chat import Answer, Question
 from palaver.agents.remote.options import Price, estimated_tokens
 from palaver.core import Message, ToolCall
-from palaver.text import first_fault, one_line
+from palaver.text import first_fault, one_line, without_surrogates
 from palaver.utils.tool_calls import UNNAMED, call_id
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -169,7 +169,7 @@ def body(model: str, question: Question, limit_field: str) -> dict[str, Any]:
         limit_field: sampling.max_tokens,
     }
     if sampling.stop:
-        request_body["stop"] = [_sendable(text) for text in sampling.stop]
+        request_body["stop"] = [without_surrogates(text) for text in sampling.stop]
     if sampling.top_k:
         request_body["extra_body"] = {"top_k": sampling.top_k}
     if question.top_logprobs:
@@ -186,7 +186,7 @@ def body(model: str, question: Question, limit_field: str) -> dict[str, Any]:
 
 def _message(message: Message) -> dict[str, Any]:
     """Message of the protocol; names of tools that it does not allow become `UNNAMED`."""
-    entry: dict[str, Any] = {"role": message.role, "content": _sendable(message.content)}
+    entry: dict[str, Any] = {"role": message.role, "content": without_surrogates(message.content)}
     if message.role == "tool":
         entry["tool_call_id"] = message.call_id
     if message.calls:
@@ -196,7 +196,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _sendable_call(call: ToolCall) -> ToolCall:
     name = call.name if _NAME.fullmatch(call.name) else UNNAMED
-    return ToolCall(call.id, name, _sendable(call.arguments))
+    return ToolCall(call.id, name, without_surrogates(call.arguments))
 
 
 def read(content: bytes) -> Reply:
@@ -254,7 +254,3 @@ def _together(alternatives: Sequence[_Likely]) -> dict[str, float]:
             high, low = max(before, alternative.logprob), min(before, alternative.logprob)
             logprobs[alternative.token] = high + math.log1p(math.exp(low - high))
     return logprobs
-
-
-def _sendable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")

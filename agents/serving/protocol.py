@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -14,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from palaver.agents.base.policy import Policy
 from palaver.agents.remote.options import estimated_tokens
 from palaver.core import Completion, Message, Request, Sampling, ToolCall, ToolSchema, stable_seed
-from palaver.text import first_fault, one_line
+from palaver.text import first_fault, one_line, without_surrogates
 from palaver.utils.tool_calls import MOST_PARSED
 
 MOST_MESSAGES = 10_000
@@ -241,9 +242,10 @@ def response_body(
 
 def _answer(completion: Completion) -> dict[str, Any]:
     """Message of a completion."""
-    message: dict[str, Any] = {"role": "assistant", "content": completion.text, "refusal": None}
+    message: dict[str, Any] = {"role": "assistant", "content": without_surrogates(completion.text), "refusal": None}
     if completion.calls:
-        message["tool_calls"] = [call.to_dict() for call in completion.calls]
+        calls = (replace(call, arguments=without_surrogates(call.arguments)) for call in completion.calls)
+        message["tool_calls"] = [call.to_dict() for call in calls]
     return message
 
 

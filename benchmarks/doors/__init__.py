@@ -1,1 +1,1 @@
-"""Views of environments for Gymnasium, PettingZoo's AEC API, TRL, Inspect and OpenEnv."""
+"""Views of environments for Gymnasium, PettingZoo's AEC API, TRL, Inspect, OpenEnv and verifiers."""

@@ -21,8 +21,9 @@ from inspect_ai.util import collect
 
 from palaver import core
 from palaver.benchmarks.doors.asynchronous import play_episode
-from palaver.benchmarks.doors.inspect_ai.transcripts import EPISODE, messages_of, without_surrogates
+from palaver.benchmarks.doors.inspect_ai.transcripts import EPISODE, messages_of
 from palaver.envs.base.env import TextEnv
+from palaver.text import without_surrogates
 
 
 @solver  # type: ignore[untyped-decorator]

@@ -11,6 +11,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
 from palaver.episodes import Episode
+from palaver.text import without_surrogates
 
 EPISODE = "episode"  # its key in the store of a sample; JSON text, for logs hold no lone surrogates
 
@@ -22,11 +23,6 @@ def task_name(id: str) -> str:
     """
     name, _, version = id.replace("/", "-").rpartition("-v")
     return name if name and version.isdecimal() else id
-
-
-def without_surrogates(text: str) -> str:
-    """The text without lone surrogates, which a log cannot hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def messages_of(episode: Episode) -> list[ChatMessage]:

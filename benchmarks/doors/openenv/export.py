@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 import palaver
+from palaver.benchmarks.doors.packages import write_new
 from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS, make_partners
 from palaver.benchmarks.reports.summary import most_possible
-from palaver.core import ConfigError
 from palaver.registry import spec
 from palaver.trainers.rollout.episodes import text_env
 
@@ -104,13 +104,7 @@ def export_openenv(
         "server/app.py": Template(APP).substitute(source),
         "server/Dockerfile": DOCKERFILE,
     }
-    paths = [folder / path for path in texts]
-    if taken := [path for path in paths if path.exists()]:
-        raise ConfigError(f"{str(taken[0])!r} exists; name another folder with --out")
-    (folder / "server").mkdir(parents=True, exist_ok=True)
-    for path, text in zip(paths, texts.values(), strict=True):
-        path.write_text(text, encoding="utf-8")
-    return paths
+    return write_new(folder, texts)
 
 
 def _manifest(name: str, version: str, most: float) -> dict[str, Any]:

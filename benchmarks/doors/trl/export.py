@@ -7,8 +7,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from palaver.benchmarks.doors.packages import write_new
 from palaver.benchmarks.doors.partners import DEFAULT_PARTNERS, make_partners
-from palaver.core import ConfigError
 from palaver.registry import spec
 from palaver.trainers.rollout.episodes import text_env
 
@@ -39,12 +39,7 @@ def export_trl(
     """
     keywords = dict(keywords or {})
     make_partners(text_env(id, keywords), spec(id), agent, partners)
-    paths = [folder / name for name in SCRIPTS]
-    if taken := [path for path in paths if path.exists()]:
-        raise ConfigError(f"{str(taken[0])!r} exists; name another folder with --out")
-    folder.mkdir(parents=True, exist_ok=True)
     values = {"env": spec(id).id, "agent": agent, "partners": partners, "keywords": keywords}
-    for path in paths:
-        source = Path(__file__).with_name(f"{path.name}.txt").read_text(encoding="utf-8")
-        path.write_text(Template(source).substitute({name: repr(v) for name, v in values.items()}), encoding="utf-8")
-    return paths
+    source = {name: repr(value) for name, value in values.items()}
+    scripts = {name: Path(__file__).with_name(f"{name}.txt").read_text(encoding="utf-8") for name in SCRIPTS}
+    return write_new(folder, {name: Template(script).substitute(source) for name, script in scripts.items()})

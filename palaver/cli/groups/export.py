@@ -50,6 +50,14 @@ OPENENV = """Write a package with an OpenEnv server of an environment, for all a
 
 [cyan]palaver export openenv arxiv-v0 "length=[32,64]" --agent background --team random --out background[/cyan]
 """
+VERIFIERS = """Write a package for verifiers, in which every agent of an environment is a role with a model of its own.
+
+[bold]Example[/bold]
+
+[cyan]palaver export verifiers arxiv-v0 "length=[32,64]" --out arxiv && pip install ./arxiv[/cyan]
+
+[cyan]vf-eval palaver-arxiv-v0 --model MODEL --no-push[/cyan]
+"""
 PAIRS_HELP = "Keywords of the environment; values are YAML."
 TEAM_HELP = "Policy of the other agents: for all, or per agent as a=hf:X,b=scripted:NAME."
 
@@ -90,13 +98,27 @@ def openenv_package(
     say(f"cd {folder} && uvicorn server.app:app --port 8000")
 
 
+@app.command(name="verifiers", help=VERIFIERS)
+def verifiers_package(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment, as arxiv-v0.")],
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=PAIRS_HELP)] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="verifiers-NAME")] = None,
+) -> None:
+    """Write a package for verifiers."""
+    from palaver.benchmarks.doors.verifiers.export import export_verifiers
+
+    folder = out or Path(f"verifiers-{spec(env).id}".replace("/", "-"))
+    name = export_verifiers(env, folder, parse_overrides(pairs or []))
+    say(f"pip install {folder if folder.is_absolute() else f'./{folder}'} && vf-eval {name}")
+
+
 @app.command(name="inspect", help=INSPECT)
 def inspect_log(
     episodes: Annotated[Path, typer.Argument(metavar="EPISODES", help="JSON lines, as evaluate --out writes them.")],
     out: Annotated[Path, typer.Option(help="The log, which ends with .eval or .json.", show_default=False)] = ...,  # type: ignore[assignment]
 ) -> None:
     """Write stored episodes as a log of Inspect."""
-    need("a log of Inspect", "inspect")
+    need("a log of Inspect", "inspect", "inspect_ai")
     from palaver.benchmarks.doors.inspect_ai.export import export_episodes
 
     say(f"{out}: {count(export_episodes(episodes, out), 'episode')}")

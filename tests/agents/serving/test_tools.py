@@ -118,6 +118,24 @@ def test_faulty_tools_are_refused_in_one_line(caller: str, change: dict, says: s
     assert "\n" not in reply["error"]["message"]
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_lone_surrogates_of_a_policy_are_question_marks(streamed: bool) -> None:
+    class Broken:
+        name = "broken"
+
+        def act(self, requests):
+            return [[Completion("a \ud800", calls=(ToolCall("1", "calculator", '"\ud800"'),))] for _ in requests]
+
+    with serving(make_app({"m": Broken()})) as url:
+        client = openai.OpenAI(api_key="none", base_url=url, timeout=60, max_retries=0)
+        asked = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": TOOLS}
+        if streamed:
+            answer = next(iter(client.chat.completions.create(**asked, stream=True))).choices[0].delta
+        else:
+            answer = client.chat.completions.create(**asked).choices[0].message
+    assert (answer.content, answer.tool_calls[0].function.arguments) == ("a ?", '"?"')
+
+
 def test_a_model_reads_tools_and_results() -> None:
     """A model of random weights calls nothing; the prompts are those of the local policy."""
     model = LLMPolicy(tiny_qwen3(max_position_embeddings=256), byte_tokenizer(template=True), name="m")

@@ -1,0 +1,1 @@
+"""verifiers: environments as tasksets with a model for each agent; exported packages."""
