@@ -178,7 +178,7 @@ def make_environment(id: str, **keywords: Any) -> tuple[type[EnvironmentTaskset]
         TaskError: the tasks cannot be read.
     """
     env = text_env(id, keywords)
-    roles = {agent: (vf.AgentConfig, _chat()) for agent in role_names(env, spec(id).id)}
+    roles: dict[str, Any] = {agent: (vf.AgentConfig, _chat()) for agent in role_names(env, spec(id).id)}
     config = create_model("PalaverEnvConfig", __base__=vf.EnvConfig, **roles)
     taskset = type("PalaverTaskset", (EnvironmentTaskset,), {"env": env})
     played = types.new_class(
