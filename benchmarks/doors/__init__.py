@@ -1,1 +1,1 @@
-"""Views of environments for Gymnasium, PettingZoo's AEC API, TRL, Inspect, OpenEnv and verifiers."""
+"""Views of environments for Gymnasium, AEC, TRL, Inspect, OpenEnv and verifiers."""

@@ -1,4 +1,4 @@
-"""Tasksets and environments of verifiers, in which every agent is a role with a model of its own.
+"""Tasksets and environments of verifiers, in which every agent is a role.
 
     PalaverTaskset, PalaverEnv = make_environment("arxiv-v0", length=[32, 64])
 
@@ -58,7 +58,7 @@ class EnvironmentTaskset(vf.Taskset[PalaverTask, PalaverTasksetConfig]):  # type
 
 
 class EnvironmentPlay(vf.Env):  # type: ignore[misc]
-    """Episodes of an environment; every agent is a role, and has its return as the reward of its trace."""
+    """Episodes of an environment; the reward of an agent's trace is its return."""
 
     env: TextEnv
 
