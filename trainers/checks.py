@@ -58,6 +58,7 @@ def refuse_contradictions(
         ]
     checks += _pairs(config, algorithm, turns) if algorithm.pairs else []
     checks += _alternatives(config, algorithm, turns)
+    checks += _workers(config, algorithm) if config.placement.kind != "local" else []
     refuse(checks)
 
 
@@ -96,6 +97,21 @@ def _mixing(config: RunConfig, algorithm: Algorithm, turns: int) -> list[Check]:
             "algorithm.turns=independent has one candidate for each agent after the first turn, and "
             f"{algorithm.name} nothing to compare it with there: set algorithm.turns=tree, or "
             "algorithm.mixer.credit=value",
+        ),
+    ]
+
+
+def _workers(config: RunConfig, algorithm: Algorithm) -> list[Check]:
+    """Policies on workers."""
+    where = f"placement.kind={config.placement.kind}"
+    return [
+        (
+            algorithm.mixer != "none" and config.algorithm.mixer.actions == "legal",
+            f"{where} places language models, and a run over legal actions has none: set placement.kind=local",
+        ),
+        (
+            algorithm.pairs and config.algorithm.pairs.file,
+            f"pairs of a file are scored in this process, where {where} has no models: set placement.kind=local",
         ),
     ]
 

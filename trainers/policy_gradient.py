@@ -161,7 +161,7 @@ class PolicyGradientLoop(BaseLoop):
     def write_checkpoint(self, step: int) -> None:
         """Write policies, optimisers, and the state of the updater."""
         policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
-        optimizers = {learner.policy.name: learner.optimizer for learner in self.updater.learners}
+        optimizers = {learner.policy.name: learner.save_optimizer for learner in self.updater.learners}
         keep, state = self.session.config.train.keep, self.updater.state_dict()
         checkpoint.save(self.session.folder, step, policies, optimizers, state, keep, self.seating(step))
 

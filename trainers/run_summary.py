@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import psutil
 import torch
@@ -13,9 +13,8 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.llm.generation.requests import free_cuda
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import SHARING
-from palaver.trainers.run.memory import GIB, estimate
+from palaver.trainers.run.memory import GIB, ModelFacts, estimate
 from palaver.trainers.run.session import title
-from palaver.trainers.update.reference_model import held
 from palaver.trainers.update.updater import Updater
 
 
@@ -32,15 +31,15 @@ def announce(
     if not updater.distributed.is_main:
         return
     learners, distributed = updater.learners, updater.distributed
-    reference_weights = held(learner.reference for learner in learners) + updater.estimator.held
-    critics = sum(p.numel() for critic in updater.estimator.critics.values() for p in critic.parameters())
-    need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, reference_weights, read)
+    models = [learner.facts() for learner in learners]
+    critics = sum(critic.size for critic in updater.estimator.critics.values())
+    need = estimate(config, models, longest, rows, critics, updater.estimator.held, read)
     device = torch.device(distributed.device)
     free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available
     samples = f"{config.algorithm.group_size} joint actions ({config.algorithm.joint})"
     console.print(
         title(config, updater.algorithm, samples).append(
-            f"team: {', '.join(team)}: {_sharing(config, updater)}, "
+            f"team: {', '.join(team)}: {_sharing(config, updater, models)}, "
             f"{config.policy.dtype} on {distributed.device}, {distributed.size} process(es)\n{_partners(config)}"
             f"sampled and scored at {_distributions(updater)}\n"
             f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB",
@@ -53,8 +52,8 @@ def announce(
         console.print(Text(hint, style="yellow"))
 
 
-def _sharing(config: RunConfig, updater: Updater) -> str:
-    sizes = [sum(p.numel() for p in learner.policy.parameters()) for learner in updater.learners]
+def _sharing(config: RunConfig, updater: Updater, trained: Sequence[ModelFacts]) -> str:
+    sizes = [model.trained for model in trained]
     models = list(dict.fromkeys(config.agent(learner.agents[0]).model for learner in updater.learners))
     counted = f"{len(sizes)} x {sizes[0]:,}" if len(set(sizes)) == 1 else " + ".join(f"{size:,}" for size in sizes)
     swap = f"; agents rotate by one slot every {config.team.swap_every} updates" if config.team.swap_every else ""

@@ -7,8 +7,8 @@ resume(folder)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,19 @@ from rich.console import Console
 from rich.text import Text
 
 import palaver
-from palaver.agents.base.policy import Policy
+from palaver.agents.base.policy import LanguageModel, Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import ConfigError, Message, PolicyError, Sampling, ToolSchema, need
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tools import schema_of
-from palaver.registry import Spec
 from palaver.trainers.algorithms.base import Algorithm, chosen, has_token_values
 from palaver.trainers.checks import refuse_contradictions, refuse_tools
 from palaver.trainers.config.loading import parse_file
+from palaver.trainers.config.placement import refuse_placement
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_team
+from palaver.trainers.placement.in_process import load_learners
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.episodes import text_env
@@ -38,9 +39,7 @@ from palaver.trainers.rollout.opponent import load_opponent, refuse_opponent
 from palaver.trainers.rollout.team import (
     frozen_team,
     model_options,
-    reference_model,
     refuse_tiny,
-    trainable_team,
     warm_starts,
 )
 from palaver.trainers.run import checkpoint
@@ -49,7 +48,7 @@ from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no
 from palaver.trainers.run.memory import most_rows
 from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.run_summary import announce
-from palaver.trainers.update.policy_update import PolicyUpdater
+from palaver.trainers.update.learner import Learner
 from palaver.trainers.update.reference_model import refuse_own
 from palaver.trainers.update.updater import Updater
 from palaver.trainers.value_decomposition.legal import refuse_legal, train_values
@@ -125,6 +124,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     held_out = config.eval.tasks
     env = text_env(config.env.id, config.env.keywords())
     refuse_team(config.team, env.possible_agents)
+    refuse_placement(config.placement, config.team, env.possible_agents)
     at_once = env.first_to_act is None or set(env.first_to_act) >= set(env.possible_agents)
     refuse_contradictions(
         config, algorithm, len(env.possible_agents), _turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
@@ -167,6 +167,35 @@ def _turns(config: RunConfig, env: TextEnv) -> int:
 
 
 def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
+    """Train from the checkpoint or from the beginning.
+
+    A run on workers that are lost goes on from its latest valid checkpoint with new ones, at most
+    `placement.retries` times.
+    """
+    if config.placement.kind == "local":
+        return _attempt(config, begun, console)
+    prepare(config)  # a mistake in the config shows before a cluster is started
+    from palaver.trainers.placement.ray_workers import WorkerLostError, cluster
+
+    with ExitStack() as stack:
+        stack.enter_context(cluster(config.placement))
+        for left in reversed(range(config.placement.retries + 1)):
+            try:
+                return _attempt(config, begun, console)
+            except WorkerLostError as error:
+                if not left:
+                    raise
+                if not begun.locked:
+                    stack.enter_context(locked(begun.folder))
+                checkpoints = list((begun.folder / "checkpoints").glob(f"{checkpoint.PREFIX}*"))
+                start = checkpoint.newest(begun.folder)[0] if checkpoints else None
+                where = f"step {checkpoint.step_of(start)}" if start else "the beginning"
+                console.print(Text(f"{error}; going on from {where} with new workers", style="yellow"))
+                begun = replace(begun, checkpoint=start, locked=True)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _attempt(config: RunConfig, begun: RunStart, console: Console) -> Path:
     """Load everything, print a summary, and train from the checkpoint or from the beginning."""
     algorithm, env, eval_env = prepare(config)
     load_rewards(env, eval_env)
@@ -174,8 +203,7 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     begun = replace(
         begun, folder=Path(distributed.broadcast(str(begun.folder)))
     )  # processes may differ in a folder's time stamp
-    folder, start = begun.folder, begun.checkpoint
-    refuse_own(config, folder)
+    refuse_own(config, begun.folder)
     if config.train.prompts_per_step < distributed.size:
         raise ConfigError(f"train.prompts_per_step must be at least the number of processes, {distributed.size}")
     if config.threads:
@@ -188,29 +216,66 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
         if begun.launch is not None:  # no model begins the run: its values are of legal actions
             begun = replace(begun, launch={**begun.launch, "warm_starts": {}})
         return train_values(config, algorithm, env, eval_env, partners, distributed, begun, console)
-    trained = trainable_team(config, spec, env.possible_agents, distributed.device, start)
     if begun.launch is not None:
         starts = warm_starts(config, spec, env.possible_agents)
         begun = replace(begun, launch={**begun.launch, "warm_starts": starts})
-    team = _team(config, spec, env, trained, distributed, console.print)
+    with _learners(config, env.possible_agents, distributed, begun) as learners:
+        return _train_policies(config, algorithm, (env, eval_env), learners, distributed, begun, console)
+
+
+def _learners(
+    config: RunConfig, agents: Sequence[str], distributed: Distributed, begun: RunStart
+) -> AbstractContextManager[Sequence[Learner]]:
+    """Context with the learners of a run, in this process or on workers."""
+    if config.placement.kind == "local":
+        return nullcontext(load_learners(config, palaver.spec(config.env.id), agents, distributed, begun.checkpoint))
+    from palaver.trainers.placement.ray_workers import ray_learners
+
+    if distributed.size > 1:
+        raise ConfigError("placement.kind=ray starts processes itself: start the run without torchrun or accelerate")
+    return ray_learners(config, agents, begun.folder, begun.checkpoint)
+
+
+def _train_policies(
+    config: RunConfig,
+    algorithm: Algorithm,
+    envs: tuple[TextEnv, TextEnv],
+    learners: Sequence[Learner],
+    distributed: Distributed,
+    begun: RunStart,
+    console: Console,
+) -> Path:
+    """Check that prompts and memory fit, print a summary, and train."""
+    env, eval_env = envs
+    team = _team(config, env, learners, distributed, console.print)
     opponent = load_opponent(config, eval_env, distributed.device, console.print)
     longest = longest_prompt(config, env, eval_env, team)
-    pairs = PairReader(config, trained, distributed) if algorithm.pairs and config.algorithm.pairs.file else None
-    updater = make_updater(config, algorithm, trained, distributed, start)
-    learners = updater.learners
-    rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
+    pairs = _pair_reader(config, algorithm, learners, distributed)
+    updater = make_updater(config, algorithm, learners, distributed, begun.checkpoint)
+    rows = most_rows(config, len(updater.learners[0].agents), len(team), _turns(config, env))
     read = 0
     if joint := updater.estimator.critics.get("joint"):
         max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
         by_token = has_token_values(algorithm, config.critic)
         read = refuse_long_joint(env, joint.body, max_tokens, _turns(config, env), tokens=by_token)
     announce(config, team, updater, longest, rows, console, read)
-    for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
+    for learner in updater.learners if config.team.kind == "heterogeneous" else updater.learners[:1]:
         learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
     with run_session(config, distributed, begun, console) as run:
         PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent).run()
-    return folder
+    return begun.folder
+
+
+def _pair_reader(
+    config: RunConfig, algorithm: Algorithm, learners: Sequence[Learner], distributed: Distributed
+) -> PairReader | None:
+    if not (algorithm.pairs and config.algorithm.pairs.file):
+        return None
+    local = {agent: learner.policy for learner in learners for agent in learner.agents}
+    policies = {agent: policy for agent, policy in local.items() if isinstance(policy, LLMPolicy)}
+    assert len(policies) == len(local)  # pairs of a file are refused on workers
+    return PairReader(config, policies, distributed)
 
 
 @dataclass(frozen=True)
@@ -247,9 +312,9 @@ def restore(folder: Path) -> RestoredRun:
     start, _ = checkpoint.newest(folder)
     load_rewards(env, eval_env)
     distributed, spec = Distributed(config.device, config.policy.dtype), palaver.spec(config.env.id)
-    trained = trainable_team(config, spec, env.possible_agents, distributed.device, start)
-    team = _team(config, spec, env, trained, distributed)
-    updater = make_updater(config, algorithm, trained, distributed, start)
+    learners = load_learners(config, spec, env.possible_agents, distributed, start)
+    team = _team(config, env, learners, distributed)
+    updater = make_updater(config, algorithm, learners, distributed, start)
     homes = config.team.seating(list(team), checkpoint.step_of(start))
     team, sampling = (
         {agent: team[home] for agent, home in homes.items()},
@@ -261,13 +326,13 @@ def restore(folder: Path) -> RestoredRun:
 
 def _team(
     config: RunConfig,
-    spec: Spec,
     env: TextEnv,
-    trained: Mapping[str, LLMPolicy],
+    learners: Sequence[Learner],
     distributed: Distributed,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Policy]:
     """Agent -> its policy at the start: trained, or a stored partner."""
+    spec, trained = palaver.spec(config.env.id), {a: learner.policy for learner in learners for a in learner.agents}
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, distributed.device), note)
     return {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
 
@@ -275,24 +340,11 @@ def _team(
 def make_updater(
     config: RunConfig,
     algorithm: Algorithm,
-    trained: Mapping[str, LLMPolicy],
+    learners: Sequence[Learner],
     distributed: Distributed,
     start: Path | None = None,
 ) -> Updater:
-    """Make one learner per distinct policy, and critics, from a checkpoint if given.
-
-    References are made of these weights, and replaced by those of the run once its study is loaded.
-    """
-    reference = reference_model(config, trained.values(), distributed.device)
-    agents: dict[int, list[str]] = {}
-    for agent, policy in trained.items():
-        agents.setdefault(id(policy), []).append(agent)
-    learners = [PolicyUpdater(trained[names[0]], names, config, distributed, reference) for names in agents.values()]
-    if start:
-        for learner in learners:
-            name = learner.policy.name
-            checkpoint.load_optimizer(start, name, learner.optimizer)
-            learner.policy.version = checkpoint.version_of(start, name)
+    """Make the updater of learners, and critics, from a checkpoint if given."""
     updater = Updater(algorithm, config, learners, distributed)
     if start:
         updater.load_state_dict(checkpoint.load_updater(start))
@@ -310,18 +362,17 @@ def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Map
         scratch = source.fork()
         for task in tasks:
             for agent, text in scratch.reset(seed=0, options={"task": task.id})[0].items():
-                if isinstance(policy := team[agent], LLMPolicy):
+                if isinstance(policy := team[agent], LanguageModel):
                     tools = tuple(map(schema_of, scratch.tools(agent)))
                     longest = max(longest, _prompt_length(config, policy, task.id, agent, text, tools))
     return longest
 
 
 def _prompt_length(
-    config: RunConfig, policy: LLMPolicy, task: str, agent: str, text: str, tools: tuple[ToolSchema, ...]
+    config: RunConfig, policy: LanguageModel, task: str, agent: str, text: str, tools: tuple[ToolSchema, ...]
 ) -> int:
     length, policy_config = len(policy.render((Message("user", text),), tools)), config.agent(agent)
-    context = getattr(policy.model.config, "max_position_embeddings", length + policy_config.max_tokens)
-    max_length = min(policy_config.max_prompt_tokens, context - policy_config.max_tokens)
+    max_length = min(policy_config.max_prompt_tokens, policy.context - policy_config.max_tokens)
     if length > max_length:
         raise PolicyError(
             f"the prompt of task {task!r} for {agent!r} has {length} tokens, but at most {max_length} fit "

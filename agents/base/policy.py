@@ -1,11 +1,12 @@
-"""Policy protocol: anything that reads conversations and answers."""
+"""Protocols of policies: anything that reads conversations and answers, and language models among them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from palaver.core import Completion, Request
+from palaver.core import Completion, Conversation, Request, ToolSchema
 
 
 @runtime_checkable
@@ -22,6 +23,38 @@ class Policy(Protocol):
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """One list per request, one completion per seed."""
+
+
+@runtime_checkable
+class LanguageModel(Policy, Protocol):
+    """A language model that is trained, wherever its weights are.
+
+    Attributes:
+        tokenizer: tokenizer of transformers.
+    """
+
+    tokenizer: Any
+
+    @property
+    def version(self) -> int:
+        """Number of updates that its weights have had."""
+
+    @property
+    def context(self) -> float:
+        """Maximum number of tokens that it reads, infinite if it has no limit."""
+
+    @property
+    def shared_engine(self) -> object:
+        """Object that answers for this policy: policies of one engine share a batch, learn in turn."""
+
+    def render(self, conversation: Conversation, tools: tuple[ToolSchema, ...] = ()) -> list[int]:
+        """Prompt ids of a conversation in which these tools may be called."""
+
+    def fits(self, request: Request) -> bool:
+        """Return whether the prompt of a request fits the limits of the model."""
+
+    def save(self, folder: Path | str) -> None:
+        """Write model and tokenizer in the ordinary format of transformers or peft."""
 
 
 def act_batched(queries: Sequence[tuple[Policy, Request]]) -> list[list[Completion]]:

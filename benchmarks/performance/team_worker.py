@@ -20,7 +20,7 @@ from palaver.agents.llm.model.load import save_pretrained
 from palaver.benchmarks.performance.teams import ONE, OTHER, OWN, SIZES, TARGET, WARMUP, Models, TeamMeasurement
 from palaver.benchmarks.performance.training import toy
 from palaver.benchmarks.performance.training.peer import PeakMemory
-from palaver.benchmarks.performance.training.worker import SEED, Stopwatch, loop_of
+from palaver.benchmarks.performance.training.worker import SEED, Stopwatch, local_learners, loop_of
 from palaver.registry import Spec
 from palaver.trainers.config.loading import parse
 from palaver.trainers.policy_gradient import PolicyGradientLoop
@@ -54,7 +54,7 @@ def measure(order: TeamMeasurement) -> dict[str, Any]:
     stopwatch.wrap(loop.updater, "update", "update")
     steps = [_step(order, loop, stopwatch, WARMUP + step) for step in range(1, order.steps + 1)]
     peak = watch.highest() - before if watch.possible else None
-    learners = loop.updater.learners
+    learners = local_learners(loop)
     models = {id(learner.model): learner.model for learner in learners}
     return {
         "peak_bytes": peak,

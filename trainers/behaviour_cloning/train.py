@@ -198,8 +198,8 @@ class _Run:
         return _mean(sums)
 
     def _save(self) -> None:
-        policies, optimizers = {STUDENT: self.student}, {STUDENT: self.optimizer}
-        step, state = self.state.step, vars(self.state)
+        policies, step, state = {STUDENT: self.student}, self.state.step, vars(self.state)
+        optimizers = {STUDENT: lambda path: checkpoint.save_state(self.optimizer.state_dict(), path)}
         saved = checkpoint.save(self.folder, step, policies, optimizers, state, self.config.keep, {})
         self.run_logger.checkpoint(saved, step)
 

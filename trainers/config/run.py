@@ -15,6 +15,7 @@ from palaver.registry import spec
 from palaver.trainers.config.defaults import fill_section, fill_sections
 from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.config.mixer import MixerConfig
+from palaver.trainers.config.placement import PlacementConfig
 from palaver.trainers.config.preferences import ComparedConfig
 from palaver.trainers.config.team import TeamConfig
 from palaver.utils.config import Section
@@ -247,6 +248,7 @@ class RunConfig(Section):
     eval: EvalConfig = EvalConfig()
     log: LogConfig = LogConfig()
     tuning: TuningConfig = TuningConfig()
+    placement: PlacementConfig = PlacementConfig()
     seed: int = 0
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
     threads: int = Field(0, ge=0, description="torch threads; 0 leaves the default")

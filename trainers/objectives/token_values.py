@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.base.policy import LanguageModel
 
 Ids = tuple[int, ...]
 
@@ -111,7 +111,7 @@ def laid_out(flat: Tensor, length: Tensor) -> Tensor:
     return out
 
 
-def speaker_label(agent: str, body: LLMPolicy) -> list[int]:
+def speaker_label(agent: str, body: LanguageModel) -> list[int]:
     """Token ids between a joint conversation and the completion of the acting agent."""
     token_ids: list[int] = body.tokenizer(f"[{agent} says]\n", add_special_tokens=False)["input_ids"]
     return token_ids

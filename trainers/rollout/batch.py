@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -82,6 +83,39 @@ class Batch:
     def teaches(self, row: int) -> bool:
         """Return whether an advantage of this row is not 0."""
         return bool((self.advantage if self.token_advantage is None else self.token_advantage)[row].ne(0).any())
+
+    def only(self, rows: Sequence[int]) -> Batch:
+        """Batch of these rows, renumbered, without joint steps: what the update of a policy reads, as plain data."""
+        index = torch.tensor(list(rows), dtype=torch.long)
+        place = torch.full((len(self),), -1).index_copy_(0, index, torch.arange(len(index)))
+        none = torch.zeros(0, dtype=torch.long)
+        columns: dict[str, Any] = {
+            name: None if getattr(self, name) is None else getattr(self, name)[index]
+            for name in (
+                "agent",
+                "group",
+                "turn",
+                "episode",
+                "returns",
+                "advantage",
+                "token_returns",
+                "token_advantage",
+            )
+        }
+        return Batch(
+            self.agents,
+            tuple(replace(self.completions[row], text="", logprobs=(), calls=(), steps=()) for row in rows),
+            reward=torch.zeros(0, len(self.agents), dtype=torch.float64),
+            parent=none,
+            aside=none.bool(),
+            step_turn=none,
+            member_row=none,
+            member_step=none,
+            steps=(),
+            step_weight=none.double(),
+            action_row=None if self.action_row is None else place[self.action_row[index]],
+            **columns,
+        )
 
     @property
     def tasks(self) -> int:

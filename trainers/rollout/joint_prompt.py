@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
-from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.base.policy import LanguageModel
 from palaver.core import Conversation, Message, PolicyError
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.objectives.token_values import Ids, speaker_label
@@ -38,7 +37,7 @@ def _read(observations: Mapping[str, str]) -> list[str]:
     return [f"[{agent} reads]\n{text}" for agent, text in observations.items() if text]
 
 
-def joint_ids(batch: Batch, body: LLMPolicy) -> list[Ids]:
+def joint_ids(batch: Batch, body: LanguageModel) -> list[Ids]:
     """Token ids of the joint conversation of every joint step (J), rendered by `body`.
 
     Raises:
@@ -47,7 +46,7 @@ def joint_ids(batch: Batch, body: LLMPolicy) -> list[Ids]:
     return _rendered([joint_text(batch, step) for step in range(len(batch.steps))], body)
 
 
-def joint_ids_after(batch: Batch, steps: Sequence[int], body: LLMPolicy) -> list[Ids]:
+def joint_ids_after(batch: Batch, steps: Sequence[int], body: LanguageModel) -> list[Ids]:
     """Token ids of the joint conversation after each of these joint steps, which cut agents.
 
     Raises:
@@ -56,7 +55,7 @@ def joint_ids_after(batch: Batch, steps: Sequence[int], body: LLMPolicy) -> list
     return _rendered([joint_text(batch, step, after=True) for step in steps], body)
 
 
-def own_ids_after(conversations: Sequence[Conversation], body: LLMPolicy) -> list[Ids]:
+def own_ids_after(conversations: Sequence[Conversation], body: LanguageModel) -> list[Ids]:
     """Token ids of the conversations of agents after a cut, rendered by `body`.
 
     Raises:
@@ -67,14 +66,14 @@ def own_ids_after(conversations: Sequence[Conversation], body: LLMPolicy) -> lis
     return ids
 
 
-def _rendered(texts: Sequence[str], body: LLMPolicy) -> list[Ids]:
+def _rendered(texts: Sequence[str], body: LanguageModel) -> list[Ids]:
     ids = [tuple(body.render((Message("user", text),))) for text in texts]
     refuse_longer(ids, body)
     return ids
 
 
 def refuse_long_joint(
-    env: TextEnv, body: LLMPolicy, max_tokens: Mapping[str, int], turns: int, *, tokens: bool = False
+    env: TextEnv, body: LanguageModel, max_tokens: Mapping[str, int], turns: int, *, tokens: bool = False
 ) -> int:
     """Check that the longest possible joint conversation fits the context of the joint critic.
 
@@ -101,7 +100,7 @@ def refuse_long_joint(
         if tokens:  # the last token of the last completion is not read
             last = first if turns == 1 else max_tokens
             grown += max(len(speaker_label(agent, body)) + longest - 1 for agent, longest in last.items())
-        if length + grown > _context(body):
+        if length + grown > body.context:
             until = "to the end" if tokens else "until the last turn"
             grows = f" and may grow by {grown} {until}" * (grown > 0)
             raise _too_long(f"{JOINT} of task {task.id!r} has {length} tokens{grows}", body)
@@ -109,7 +108,7 @@ def refuse_long_joint(
     return max_length
 
 
-def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy, what: str = JOINT, remedy: str = OWN_CRITICS) -> None:
+def refuse_longer(sequences: Sequence[Ids], body: LanguageModel, what: str = JOINT, remedy: str = OWN_CRITICS) -> None:
     """Check that sequences fit the context of a critic.
 
     Args:
@@ -122,17 +121,12 @@ def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy, what: str = JOINT, 
         PolicyError: a sequence does not fit the context of the model.
     """
     longest = max(map(len, sequences), default=0)
-    if longest > _context(body):
+    if longest > body.context:
         raise _too_long(f"{what} has grown to {longest} tokens", body, remedy)
 
 
-def _context(body: LLMPolicy) -> float:
-    length: float = getattr(body.model.config.get_text_config(), "max_position_embeddings", math.inf)
-    return length
-
-
-def _too_long(what: str, body: LLMPolicy, remedy: str = OWN_CRITICS) -> PolicyError:
+def _too_long(what: str, body: LanguageModel, remedy: str = OWN_CRITICS) -> PolicyError:
     return PolicyError(
-        f"{what}, but the context of {body.name!r} holds {_context(body)}: shorten the data, lower policy.max_tokens, "
+        f"{what}, but the context of {body.name!r} holds {body.context}: shorten the data, lower policy.max_tokens, "
         f"or {remedy}"
     )

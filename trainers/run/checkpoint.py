@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def save(
     run: Path,
     step: int,
     policies: Mapping[str, Any],
-    optimizers: Mapping[str, Any],
+    optimizers: Mapping[str, Callable[[Path], None]],
     updater: Mapping[str, Any],
     keep: int,
     agents: Mapping[str, str],
@@ -48,7 +48,7 @@ def save(
         run: the run's folder.
         step: updates done.
         policies: name -> anything with `save(folder)` and a `version`.
-        optimizers: name of the policy -> its optimiser.
+        optimizers: name of the policy -> function that writes the state of its optimiser.
         updater: other state of the run: tensors, numbers and texts in mappings and lists.
         keep: number of checkpoints to keep, at least 1.
         agents: agent -> the agent that its policy was first assigned to.
@@ -59,8 +59,8 @@ def save(
         (folder / "optimizers").mkdir()
         for name, policy in policies.items():
             policy.save(folder / "policies" / name)
-            _save_state(optimizers[name].state_dict(), folder / "optimizers" / f"{name}.pt")
-        _save_state(dict(updater), folder / UPDATER)
+            optimizers[name](folder / "optimizers" / f"{name}.pt")
+        save_state(dict(updater), folder / UPDATER)
         files = {str(path.relative_to(folder)): _sha256(path) for path in files_in(folder)}
         versions = {name: policy.version for name, policy in policies.items()}
         manifest = {"format": FORMAT, "step": step, "files": files, "versions": versions, "agents": dict(agents)}
@@ -127,7 +127,8 @@ def _manifest(folder: Path) -> Any:
     return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
 
 
-def _save_state(state: Any, path: Path) -> None:
+def save_state(state: Any, path: Path) -> None:
+    """Write tensors, numbers and texts in mappings and lists."""
     with path.open("wb") as file:  # given a path, torch raises an error without the reason if the disk is full
         torch.save(state, file)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+from torch import nn
 
 from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.generation.requests import column_bytes, store_bytes
@@ -68,61 +69,121 @@ def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
     return sharing * config.train.prompts_per_step * completions
 
 
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Numbers of a policy and its model that the memory of a run depends on.
+
+    Attributes:
+        model: equal for policies of one model.
+        trained: trained parameters of the policy.
+        references: weights that its reference alone holds.
+        reference_model: model that references share, and its weights; None if there is none.
+        weights: bytes of the model's weights and of its copy for generation.
+        column: bytes of the keys and values of one token.
+        store: bytes that keys and values may have on its device.
+        pass_tokens: maximum padded tokens of a backward pass.
+        layers: number of layers.
+        hidden: width of the hidden states.
+        inner: width of the feed-forward layers.
+        vocabulary: number of tokens of the vocabulary.
+    """
+
+    model: str
+    trained: int
+    references: int
+    reference_model: tuple[str, int] | None
+    weights: int
+    column: int
+    store: int
+    pass_tokens: int
+    layers: int
+    hidden: int
+    inner: int
+    vocabulary: int
+
+
+def facts(config: RunConfig, policy: LLMPolicy, references: int = 0, shared: nn.Module | None = None) -> ModelFacts:
+    """Read the numbers of a policy and its model.
+
+    Args:
+        config: config of the run.
+        policy: trained policy.
+        references: weights that its reference alone holds.
+        shared: model that its reference shares with others.
+    """
+    dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
+    model, shape = policy.model, policy.model.config.get_text_config()
+    held = next(model.parameters()).dtype
+    copied = dtype != held or DenseDecoder.supports(model, adapted=True)
+    copy_bytes = dtype.itemsize if copied else 0
+    return ModelFacts(
+        model=_identity(model),
+        trained=sum(p.numel() for p in policy.parameters()),
+        references=references,
+        reference_model=None if shared is None else (_identity(shared), sum(p.numel() for p in shared.parameters())),
+        weights=sum(p.numel() * (p.element_size() + copy_bytes) for p in model.parameters()),
+        column=column_bytes(shape, dtype),
+        store=store_bytes(policy.device),
+        pass_tokens=config.train.pass_tokens(policy.device.type),
+        layers=shape.num_hidden_layers,
+        hidden=shape.hidden_size,
+        inner=getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size,
+        vocabulary=shape.vocab_size,
+    )
+
+
+def _identity(model: nn.Module) -> str:
+    return f"{os.getpid()}-{id(model)}"
+
+
 def estimate(
     config: RunConfig,
-    policies: Sequence[LLMPolicy],
+    policies: Sequence[ModelFacts],
     prompt_tokens: int,
     rows: int,
     critics: int = 0,
-    reference_weights: int = 0,
+    held: int = 0,
     read: int = 0,
 ) -> MemoryEstimate:
-    """Estimate the memory of a run from its config and its trained policies.
+    """Estimate the memory of a run from its config and facts of its trained policies.
 
     Activations are taken as 16 hidden and 3 feed-forward values per token and layer (2 with gradient checkpointing), an
     upper estimate for pre-norm decoders; the logits as the chunk that the fused log-probability keeps.
 
     Args:
         config: config of the run.
-        policies: trained policies; a base shared by adapters counts once.
+        policies: facts of the trained policies; a model that several share counts once.
         prompt_tokens: tokens of the longest prompt.
         rows: see `most_rows`.
-        critics: number of trained parameters of the critics (`Critic.parameters`).
-        reference_weights: number of weights of the references (`reference_model.held`).
+        critics: number of trained parameters of the critics.
+        held: number of other weights that are held and not trained.
         read: tokens of the longest input of a joint critic (`joint_prompt.refuse_long_joint`); that of an own critic is
             no longer than its policy's.
     """
     dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
-    models = list({id(policy.model): policy.model for policy in policies}.values())
-    trained = critics + sum(p.numel() for policy in policies for p in policy.parameters())
+    models = {policy.model: policy for policy in policies}.values()
+    held += reference_weights(policies)
     return MemoryEstimate(
-        weights=sum(_weights(model, dtype) for model in models) + 4 * (reference_weights + critics),
-        optimizer=12 * trained,
-        cache=max(_cache(config, model, prompt_tokens, rows, dtype) for model in models),
+        weights=sum(model.weights for model in models) + 4 * (held + critics),
+        optimizer=12 * (critics + sum(policy.trained for policy in policies)),
+        cache=max(
+            min(rows * (prompt_tokens + config.policy.max_tokens) * model.column, model.store) for model in models
+        ),
         activations=max(_activations(config, model, prompt_tokens, rows, dtype, read) for model in models),
     )
 
 
-def _weights(model: Any, dtype: torch.dtype) -> int:
-    """Bytes of a model's weights and of its copy for generation (of another dtype, or folded)."""
-    held = next(model.parameters()).dtype
-    copied = dtype != held or DenseDecoder.supports(model, adapted=True)
-    copy_bytes = dtype.itemsize if copied else 0
-    return sum(p.numel() * (p.element_size() + copy_bytes) for p in model.parameters())
+def reference_weights(policies: Sequence[ModelFacts]) -> int:
+    """Number of weights that references hold on their devices; shared models count once."""
+    shared = dict(policy.reference_model for policy in policies if policy.reference_model is not None)
+    return sum(policy.references for policy in policies) + sum(shared.values())
 
 
-def _cache(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: torch.dtype) -> int:
-    needed = rows * (prompt_tokens + config.policy.max_tokens)
-    bytes_each = column_bytes(model.config.get_text_config(), dtype)
-    return min(needed * bytes_each, store_bytes(next(model.parameters()).device))
-
-
-def _activations(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: torch.dtype, read: int) -> int:
-    shape, width = model.config.get_text_config(), max(read, prompt_tokens + config.policy.max_tokens)
-    layers, hidden = shape.num_hidden_layers, shape.hidden_size
-    together = min(rows * width, max(width, config.train.pass_tokens(next(model.parameters()).device.type)))
-    inner = getattr(shape, "intermediate_size", None) or 4 * hidden
-    per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
-    logits = min(together * shape.vocab_size * 4, KEEP_BYTES)
-    total: int = together * layers * per_layer * dtype.itemsize + logits
-    return total
+def _activations(
+    config: RunConfig, model: ModelFacts, prompt_tokens: int, rows: int, dtype: torch.dtype, read: int
+) -> int:
+    width = max(read, prompt_tokens + config.policy.max_tokens)
+    together = min(rows * width, max(width, model.pass_tokens))
+    per_layer = 2 * model.hidden if config.train.gradient_checkpointing else 16 * model.hidden + 3 * model.inner
+    logits = min(together * model.vocabulary * 4, KEEP_BYTES)
+    return together * model.layers * per_layer * dtype.itemsize + logits

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import stable_seed
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.preferences import choose
@@ -28,10 +27,10 @@ from palaver.trainers.objectives.token_values import Ids, TokenValues
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights, step_log_ratios
 from palaver.trainers.rollout.batch import Batch, add_advantages, by_step
 from palaver.trainers.run.distributed import Distributed
-from palaver.trainers.update.critic import Critic
-from palaver.trainers.update.policy_update import ExtraGradient, PolicyUpdater
+from palaver.trainers.update.critic import Samples
+from palaver.trainers.update.learner import Learner, ValueModel
 from palaver.trainers.update.sequential_weight import joint_factor
-from palaver.trainers.value_decomposition.encoders import encoder
+from palaver.trainers.value_decomposition.encoders import Encoder, encoder
 from palaver.trainers.value_decomposition.factored import FactoredValues, MixStats, Shape
 from palaver.trainers.value_decomposition.replay import Replay, stacked
 from palaver.trainers.value_decomposition.scenes import Acts, acts, transitions
@@ -127,10 +126,10 @@ class AdvantageEstimator:
     held = 0
 
     def __init__(
-        self, algorithm: Algorithm, config: RunConfig, learners: Sequence[PolicyUpdater], distributed: Distributed
+        self, algorithm: Algorithm, config: RunConfig, learners: Sequence[Learner], distributed: Distributed
     ) -> None:
         self.algorithm, self.config, self.learners, self.distributed = algorithm, config, learners, distributed
-        self.critics: dict[str, Critic] = {}
+        self.critics: dict[str, ValueModel] = {}
 
     def estimate(self, batch: Batch, kl: KLTerms) -> AdvantageBatch:
         """Fill a batch with returns and advantages.
@@ -173,8 +172,8 @@ class AdvantageEstimator:
         """
         return estimated, joint_factor(log_ratio, estimated.batch, self.config.algorithm.factor_clamp)
 
-    def trunk_update(self, estimated: AdvantageBatch, learner: PolicyUpdater) -> ExtraGradient | None:
-        """Update of the critic that shares this policy's trunk; None if there is none."""
+    def trunk_samples(self, estimated: AdvantageBatch, learner: Learner) -> Samples | None:
+        """Training data of the critic that shares this policy's trunk; None if there is none."""
         del estimated, learner
         return None
 
@@ -266,8 +265,10 @@ class MixerEstimator(AdvantageEstimator):
         super().__init__(*args)
         self.settings = self.config.algorithm.mixer
         self.look_ahead = tuple(agent for learner in self.learners for agent in learner.agents)
-        body: LLMPolicy = self.learners[0].policy
-        self.encoder = encoder(self.config, self.distributed.device, body)
+        if self.settings.reads == "policy":
+            self.encoder: Encoder = self.learners[0].make_features()
+        else:
+            self.encoder = encoder(self.config, self.distributed.device)
         self.held = self.encoder.held
         action, state, linear = self.encoder.action, self.encoder.state, self.encoder.one_hot
         shape = Shape(len(self.look_ahead), action, state, linear=linear, shared=False)

@@ -104,6 +104,11 @@ class Critic:
         return [*(self.trunk.parameters() if self.trunk else ()), *self.head.parameters()]
 
     @property
+    def size(self) -> int:
+        """Number of trained parameters."""
+        return sum(p.numel() for p in self.parameters())
+
+    @property
     def shared(self) -> bool:
         """True if the critic shares the policy's trunk."""
         return self.trunk is None
@@ -137,7 +142,7 @@ class Critic:
             for minibatch in order.tensor_split(self.config.minibatches):
                 if not self.distributed.all_sum(float(len(minibatch)))[0]:
                     continue  # on every process alike: they must take the same number of steps
-                self.learn(_pick(samples, minibatch.tolist()))
+                self.learn(chosen_samples(samples, minibatch.tolist()))
         return self.stats(samples)
 
     def take_in(self, samples: Samples) -> None:
@@ -252,7 +257,8 @@ def _last(end: int, read: Read) -> range:
     return range(end - read[1], end)
 
 
-def _pick(samples: Samples, chosen: list[int]) -> Samples:
+def chosen_samples(samples: Samples, chosen: Sequence[int]) -> Samples:
+    """Training data of these sequences alone."""
     reads, places = samples.reads, samples.places
     flat = [position for index in chosen for position in places[index]]
     counts = [reads[index][1] for index in chosen]

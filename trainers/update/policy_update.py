@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,11 +18,13 @@ from palaver.trainers.config.run import OptimConfig, RunConfig
 from palaver.trainers.objectives.kl import penalty
 from palaver.trainers.objectives.losses import Loss, LossInputs, approximate_kl, token_weights
 from palaver.trainers.rollout.batch import Batch
+from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.run.memory import ModelFacts, facts
+from palaver.trainers.update.critic import Critic, Samples, chosen_samples
 from palaver.trainers.update.reference_model import Reference, reference_of
-
-ExtraGradient = Callable[[Sequence[int]], None]  # adds a gradient for these rows
+from palaver.trainers.value_decomposition.encoders import FrozenFeatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class UpdateInput:
         factor: (R,) multiplies the policy loss of each row and not its KL and entropy; None is 1.
         extra: row -> (T,) terms that are added to the advantage of each token.
         reference: row -> (T,) log-probs under the reference.
-        also: adds a gradient for these rows before each optimiser step (a value head on a shared trunk).
+        trunk: samples of the critic on the policy's trunk, one for each of `rows`; it learns before optimiser steps.
     """
 
     batch: Batch
@@ -94,7 +97,20 @@ class UpdateInput:
     factor: Tensor | None = None
     extra: Mapping[int, Tensor] = field(default_factory=dict)
     reference: Mapping[int, Tensor] = field(default_factory=dict)
-    also: ExtraGradient | None = None
+    trunk: Samples | None = None
+
+    def own_rows(self) -> UpdateInput:
+        """The same inputs with a batch of `rows` alone, which are then 0, 1, ..."""
+        rows = list(self.rows)
+        return replace(
+            self,
+            batch=self.batch.only(rows),
+            rows=range(len(rows)),
+            weight=None if self.weight is None else self.weight[rows],
+            factor=None if self.factor is None else self.factor[rows],
+            extra={place: self.extra[row] for place, row in enumerate(rows) if row in self.extra},
+            reference={place: self.reference[row] for place, row in enumerate(rows) if row in self.reference},
+        )
 
 
 def learning_rate_schedule(config: OptimConfig, step: int, steps: int) -> float:
@@ -123,7 +139,10 @@ class PolicyUpdater:
     Attributes:
         coef: KL coefficient of this step.
         reference: reference of the KL penalty, or None.
+        critic: critic that shares the policy's trunk, or None.
     """
+
+    remote = False
 
     def __init__(
         self,
@@ -148,6 +167,24 @@ class PolicyUpdater:
         self.max_tokens = agent.max_tokens
         self.coef = config.kl.coef
         self.reference: Reference | None = reference_of(policy, config, reference) if self.coef > 0 else None
+        self.critic: Critic | None = None
+
+    def facts(self) -> ModelFacts:
+        """Numbers that the memory of the run is estimated from."""
+        if self.reference is None:
+            return facts(self.config, self.policy)
+        return facts(self.config, self.policy, self.reference.held, self.reference.shared)
+
+    def make_critic(self, name: str) -> Critic:
+        """Make a critic whose trunk is a copy of this policy's, or is shared with it (`critic.model`)."""
+        critic = Critic(self.policy, name, self.config, self.distributed)
+        if critic.shared:
+            self.critic = critic
+        return critic
+
+    def make_features(self) -> FrozenFeatures:
+        """Make an encoder with a copy of this policy's weights."""
+        return FrozenFeatures(self.policy, self.pass_tokens, self.config.algorithm.mixer.likelihood)
 
     def update(self, work: UpdateInput) -> UpdateStats:
         """Update the policy in one or more passes over the rows, of one or more optimiser steps.
@@ -162,7 +199,9 @@ class PolicyUpdater:
         paying = [row for row in work.rows if self._has_gradient(work, row)]
         count = int(self.distributed.all_sum(len(paying))[0])
         stats = UpdateStats(0.0, 0.0, 0.0, 0.0, 0.0, 0, count, rate)
-        if count == 0 and work.also is None:
+        if work.trunk is not None and self.critic is not None:
+            self.critic.take_in(work.trunk)
+        elif count == 0:
             return stats
         weights, total = self._weights(work)
         for epoch in range(a.epochs):
@@ -181,16 +220,18 @@ class PolicyUpdater:
                 break
         return stats
 
-    def log_probs(
-        self, model: Any, batch: Batch, rows: Sequence[int], sampling: Sampling | None = None
-    ) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs under a model, without gradient; default `sampling`: as sampled."""
+    def log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs of its completion under the policy as it samples, without gradient."""
+        with self.policy.active() as model:
+            return self._log_probs(model, batch, rows, self.sampling)
+
+    def _log_probs(self, model: Any, batch: Batch, rows: Sequence[int], sampling: Sampling) -> dict[int, Tensor]:
         logps: dict[int, Tensor] = {}
         with torch.no_grad(), self.distributed.autocast():
             for micro_batch in micro_batches(batch, rows, self.pass_tokens):
                 completions = [batch.completions[row] for row in micro_batch]
                 prompts, answers = [u.prompt_ids for u in completions], [u.token_ids for u in completions]
-                logp, _ = response_logprobs(model, prompts, answers, sampling or self.sampling)
+                logp, _ = response_logprobs(model, prompts, answers, sampling)
                 logps |= {row: v[: len(answer)] for row, v, answer in zip(micro_batch, logp, answers, strict=True)}
         return logps
 
@@ -203,7 +244,22 @@ class PolicyUpdater:
         if self.reference is None:
             return {}
         with self.reference.active() as model:
-            return self.log_probs(model, batch, rows, self.reference_sampling)
+            return self._log_probs(model, batch, rows, self.reference_sampling)
+
+    def follow(self, step: int, coef: float) -> None:
+        """Set the KL coefficient of the next step, and advance the reference after update `step`."""
+        self.coef = coef
+        if self.reference is not None:
+            self.reference.advance(step)
+
+    def save_optimizer(self, path: Path) -> None:
+        """Write the state of the optimiser."""
+        checkpoint.save_state(self.optimizer.state_dict(), path)
+
+    def restore(self, folder: Path) -> None:
+        """Restore the optimiser and the policy's version from a checkpoint, not its weights."""
+        checkpoint.load_optimizer(folder, self.policy.name, self.optimizer)
+        self.policy.version = checkpoint.version_of(folder, self.policy.name)
 
     def pull_state(self) -> dict[str, Any]:
         """State of the KL coefficient and the reference; empty without a reference."""
@@ -282,8 +338,9 @@ class PolicyUpdater:
         faults, loss, kl, moved, count, entropy = self.distributed.all_sum(float(fault is not None), *local_sums)
         if faults:
             raise fault or NumericalError(f"the loss of {self.policy.name!r} is not finite on another process", [])
-        if work.also is not None:
-            work.also(rows)
+        if work.trunk is not None and self.critic is not None:
+            places = {row: place for place, row in enumerate(work.rows)}
+            self.critic.learn(chosen_samples(work.trunk, [places[row] for row in rows]))
         return UpdateSums(loss, kl, moved, count, sums.drift, entropy)
 
     def _backward(self, model: Any, work: UpdateInput, rows: Sequence[int], weights: Sequence[float]) -> UpdateSums:

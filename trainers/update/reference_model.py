@@ -6,7 +6,7 @@ Scoring with a reference has no side effects on modes of modules, selected adapt
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -138,14 +138,6 @@ def refuse_own(config: RunConfig, folder: Path) -> None:
             f"kl.reference: {argument!r} lies in this run's own folder, whose checkpoints come and go: "
             "set kl.reference=step:N or lag:N, or copy the adapter elsewhere"
         )
-
-
-def held(references: Iterable[Reference | None]) -> int:
-    """Number of weights that references hold on their devices; shared models count once."""
-    present = [one for one in references if one is not None]
-    shared = {id(one.shared): one.shared for one in present if one.shared is not None}
-    sizes: list[int] = [p.numel() for model in shared.values() for p in model.parameters()]
-    return sum(one.held for one in present) + sum(sizes)
 
 
 def _on_host(frozen: FrozenCopy, *, copied: bool = False) -> dict[str, Tensor]:

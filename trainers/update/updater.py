@@ -28,8 +28,9 @@ from palaver.trainers.update.advantage_estimators import (
     MixerEstimator,
     PairEstimator,
 )
+from palaver.trainers.update.learner import Learner
 from palaver.trainers.update.moving_baseline import MovingBaseline
-from palaver.trainers.update.policy_update import PolicyUpdater, UpdateInput
+from palaver.trainers.update.policy_update import UpdateInput
 from palaver.trainers.update.sequential_weight import at_clamp, joint_log_ratio
 from palaver.trainers.update.value_estimator import ValueEstimator
 
@@ -60,7 +61,7 @@ class Updater:
     """
 
     def __init__(
-        self, algorithm: Algorithm, config: RunConfig, learners: Sequence[PolicyUpdater], distributed: Distributed
+        self, algorithm: Algorithm, config: RunConfig, learners: Sequence[Learner], distributed: Distributed
     ) -> None:
         self.algorithm, self.config, self.learners, self.distributed = algorithm, config, list(learners), distributed
         self.estimator = ESTIMATORS[algorithm.estimator](algorithm, config, self.learners, distributed)
@@ -121,28 +122,24 @@ class Updater:
             log_ratio = log_ratio + self._log_ratio_after(learner, batch, rows, summed)
         return metrics
 
-    def _order(self, step: int) -> list[PolicyUpdater]:
+    def _order(self, step: int) -> list[Learner]:
         """Policies in the order of their updates in a sequence."""
         if self.config.algorithm.order == "fixed":
             return self.learners
         generator = torch.Generator().manual_seed(stable_seed(self.config.seed, "order of agents", step))
         return [self.learners[index] for index in torch.randperm(len(self.learners), generator=generator).tolist()]
 
-    def _log_ratio_after(
-        self, learner: PolicyUpdater, batch: Batch, rows: Sequence[int], summed: bool = True
-    ) -> Tensor:
+    def _log_ratio_after(self, learner: Learner, batch: Batch, rows: Sequence[int], summed: bool = True) -> Tensor:
         """(J,) log ratio of this policy after its update, summed over its part of each joint step."""
-        with learner.policy.active() as model:
-            after = learner.log_probs(model, batch, rows)
-        return joint_log_ratio(sampled(batch, rows), after, batch, summed)
+        return joint_log_ratio(sampled(batch, rows), learner.log_probs(batch, rows), batch, summed)
 
     def _update_policy(
-        self, learner: PolicyUpdater, estimated: AdvantageBatch, step: int, factor: Tensor | None = None
+        self, learner: Learner, estimated: AdvantageBatch, step: int, factor: Tensor | None = None
     ) -> dict[str, Any]:
         """Update one policy and the critic that shares its trunk, and return their metrics."""
         batch, rows, terms = estimated.batch, estimated.batch.rows_of(learner.agents), estimated.kl
         weight = None if estimated.weight is None else estimated.weight / len(learner.agents)
-        trunk = self.estimator.trunk_update(estimated, learner)
+        trunk = self.estimator.trunk_samples(estimated, learner)
         inputs = UpdateInput(
             batch, rows, self.algorithm.loss, step, weight, factor, terms.advantage, terms.reference, trunk
         )
@@ -162,13 +159,16 @@ class Updater:
         for learner in self.learners:
             learner.load_pull(state.get("pulls", {}).get(learner.policy.name))
 
-    def _map_learners(self, function: Callable[[PolicyUpdater], T]) -> list[T]:
-        """Apply `function` to every learner; in threads if cores are idle and no two share a model.
+    def _map_learners(self, function: Callable[[Learner], T]) -> list[T]:
+        """Apply `function` to every learner.
 
+        In threads if cores are idle and no two share a model, or if the models are in other processes.
         Each thread computes with as many torch threads as this one, so that results equal those of a plain loop.
         """
         threads, one_process = torch.get_num_threads(), self.distributed.size == 1 and self.distributed.device == "cpu"
         spare = self.distributed.cores // threads if self.independent and one_process else 1
+        if any(learner.remote for learner in self.learners):
+            spare = len(self.learners)  # a call in another process needs no core of this one
         if spare < 2 or len(self.learners) < 2:
             return [function(learner) for learner in self.learners]
         with ThreadPoolExecutor(spare, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
@@ -193,26 +193,25 @@ class Updater:
             advantage = kl.token_terms(dict(enumerate(tokens)), agent_of, coefs, self.distributed.all_sum)
         return KLTerms(reference, log_ratio, tokens, torch.tensor(coefs, dtype=torch.float64)[batch.agent], advantage)
 
-    def _log_ratios(self, learner: PolicyUpdater, batch: Batch) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    def _log_ratios(self, learner: Learner, batch: Batch) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
         """Row -> (T,) log-probs under the reference of this policy, and log pi - log pi_ref."""
         rows = batch.rows_of(learner.agents)
         logps = sampled(batch, rows)
         reference = learner.reference_log_probs(batch, rows)
         return reference, {row: logps[row].to(reference[row]) - reference[row] for row in rows}
 
-    def _update_reference(self, learner: PolicyUpdater, estimated: AdvantageBatch, step: int) -> dict[str, float]:
+    def _update_reference(self, learner: Learner, estimated: AdvantageBatch, step: int) -> dict[str, float]:
         """Advance a reference and adapt its KL coefficient; return the old coefficient and the KL."""
         log_ratio = estimated.kl.log_ratio
         far = [float(log_ratio[row].double().sum()) for row in estimated.batch.rows_of(learner.agents)]
         total, n = self.distributed.all_sum(sum(far), len(far))
         mean_kl, coef, target = total / max(1.0, n), learner.coef, self.config.kl.target
-        if target is not None:
-            learner.coef = kl.adapted(coef, mean_kl, n, target, self.config.kl.horizon)
-        if learner.reference is not None:
-            learner.reference.advance(step)
         metrics = {"kl_coef": coef, "k1_text": mean_kl}
+        if target is not None:
+            coef = kl.adapted(coef, mean_kl, n, target, self.config.kl.horizon)
+        learner.follow(step, coef)
         return {f"{agent}/{name}": value for agent in learner.agents for name, value in metrics.items()}
 
 
-def _agents(learners: Sequence[PolicyUpdater]) -> list[str]:
+def _agents(learners: Sequence[Learner]) -> list[str]:
     return [agent for learner in learners for agent in learner.agents]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.base.policy import LanguageModel
 from palaver.core import PolicyError
 from palaver.trainers.algorithms.base import has_token_values
 from palaver.trainers.objectives.token_values import Ids, TokenValues, laid_out, speaker_label, token_reads
@@ -25,8 +25,9 @@ from palaver.trainers.rollout.joint_prompt import (
     refuse_longer,
 )
 from palaver.trainers.update.advantage_estimators import AdvantageBatch, AdvantageEstimator, KLTerms
-from palaver.trainers.update.critic import Critic, Samples
-from palaver.trainers.update.policy_update import ExtraGradient, PolicyUpdater, padded_rows
+from palaver.trainers.update.critic import Samples
+from palaver.trainers.update.learner import Learner, ValueModel
+from palaver.trainers.update.policy_update import padded_rows
 
 
 class ValueEstimator(AdvantageEstimator):
@@ -42,14 +43,14 @@ class ValueEstimator(AdvantageEstimator):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.by_token = has_token_values(self.algorithm, self.config.critic)
-        self.joint: Critic | None = None
+        self.joint: ValueModel | None = None
         policies = [learner.policy for learner in self.learners]
         if self.algorithm.critic == "joint":
             if self.by_token:
                 refuse_other_tokens(policies[0], policies)
-            self.joint = self.critics["joint"] = Critic(policies[0], "joint", self.config, self.distributed)
+            self.joint = self.critics["joint"] = self.learners[0].make_critic("joint")
         else:
-            self.critics = {one.name: Critic(one, one.name, self.config, self.distributed) for one in policies}
+            self.critics = {one.policy.name: one.make_critic(one.policy.name) for one in self.learners}
 
     def estimate(self, batch: Batch, kl: KLTerms) -> AdvantageBatch:
         """Fill a batch with lambda-returns, and their advantages over the critics' values."""
@@ -110,13 +111,10 @@ class ValueEstimator(AdvantageEstimator):
         some = acted.any(dim=1).nonzero()[:, 0].tolist()
         return Samples([estimated.inputs[index] for index in some], mean[some], known.nanmean(dim=1)[some])
 
-    def trunk_update(self, estimated: AdvantageBatch, learner: PolicyUpdater) -> ExtraGradient | None:
-        """Update that adds rows' value loss to a shared trunk's gradient; None if none is shared."""
+    def trunk_samples(self, estimated: AdvantageBatch, learner: Learner) -> Samples | None:
+        """Training data of the critic that shares this policy's trunk; None if none is shared."""
         critic = self.critics.get(learner.policy.name)
-        if critic is None or not critic.shared:
-            return None
-        critic.take_in(self.samples(critic.name, estimated))
-        return lambda rows: critic.learn(self._completion_samples(estimated, rows))
+        return None if critic is None or not critic.shared else self.samples(critic.name, estimated)
 
     def update(self, estimated: AdvantageBatch, step: int) -> dict[str, Any]:
         """Update every critic that has a trunk of its own."""
@@ -151,7 +149,7 @@ class ValueEstimator(AdvantageEstimator):
             return None
         values = torch.zeros_like(batch.reward)
 
-        def put(some: Sequence[tuple[int, str]], critic: Critic, ids: Sequence[Ids]) -> None:
+        def put(some: Sequence[tuple[int, str]], critic: ValueModel, ids: Sequence[Ids]) -> None:
             for (step, agent), value in zip(some, critic.values(ids).tolist(), strict=True):
                 values[step, batch.agents.index(agent)] = value
 
@@ -189,7 +187,7 @@ class ValueEstimator(AdvantageEstimator):
         return Samples(ids, batch.token_returns[some][mask], tokens.value[some][mask], counts)
 
 
-def refuse_other_tokens(body: LLMPolicy, policies: Sequence[LLMPolicy]) -> None:
+def refuse_other_tokens(body: LanguageModel, policies: Sequence[LanguageModel]) -> None:
     """Check that all policies have the vocabulary of the joint critic.
 
     Raises:

@@ -293,13 +293,12 @@ class Sentences(Encoder):
         return torch.cat([first, self.states([action for _, action in pairs])], dim=1)
 
 
-def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> Encoder:
-    """Make the encoder of `algorithm.mixer`.
+def encoder(config: RunConfig, device: str) -> Encoder:
+    """Make the encoder of `algorithm.mixer`, unless it reads a policy's hidden states.
 
     Args:
         config: config of the run.
         device: device of models.
-        body: policy whose hidden states are read by the encoder `policy`.
 
     Raises:
         PolicyError: a model that cannot be loaded.
@@ -309,9 +308,7 @@ def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> En
         return OneHotEncoder(mixer.features)
     if mixer.reads == "words":
         return Words(mixer.features)
-    if mixer.reads == "policy":
-        assert body is not None  # refused for legal actions, which have no policy
-        return FrozenFeatures(body, config.train.pass_tokens(body.device.type), mixer.likelihood)
+    assert mixer.reads != "policy"  # refused for legal actions, which have no policy
     torch_device = torch.device(device)
     return Sentences(mixer.reads.removeprefix("hf:").strip(), device, config.train.pass_tokens(torch_device.type))
 

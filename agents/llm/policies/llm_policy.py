@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -63,6 +64,12 @@ class LLMPolicy:
     def device(self) -> torch.device:
         """Device of the model."""
         return torch.device(next(self.model.parameters()).device)
+
+    @property
+    def context(self) -> float:
+        """Maximum number of tokens that the model reads, infinite if it has no limit."""
+        length: float = getattr(self.model.config.get_text_config(), "max_position_embeddings", math.inf)
+        return length
 
     @property
     def shared_engine(self) -> object:
@@ -148,8 +155,8 @@ class LLMPolicy:
             raise PolicyError(
                 f"the prompt of {request.agent!r} has {length} tokens, more than max_prompt_tokens={max_length}"
             )
-        context = getattr(config, "max_position_embeddings", None)
-        if context is not None and length + request.sampling.max_tokens > context:
+        context = self.context
+        if length + request.sampling.max_tokens > context:
             raise PolicyError(
                 f"the prompt of {request.agent!r} has {length} tokens; with max_tokens={request.sampling.max_tokens} "
                 f"it does not fit the context of {context} tokens of {self.name!r}"

@@ -35,10 +35,12 @@ from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import chosen as chosen_row
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.placement.in_process import make_learners
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.session import Clock, RunSession
 from palaver.trainers.train import make_updater
+from palaver.trainers.update.policy_update import PolicyUpdater
 
 SEED = 7
 
@@ -117,14 +119,20 @@ def loop_of(config: RunConfig, env: TextEnv, team: Mapping[str, LLMPolicy], worl
     """Make a training loop as `palaver.trainers.train` does, without a run folder."""
     session = RunSession(config, world, Path(), Clock())
     session.clock.start()
-    return PolicyGradientLoop(session, env, env, team, make_updater(config, chosen_row(config.algorithm), team, world))
+    updater = make_updater(config, chosen_row(config.algorithm), make_learners(config, team, world), world)
+    return PolicyGradientLoop(session, env, env, team, updater)
+
+
+def local_learners(loop: PolicyGradientLoop) -> list[PolicyUpdater]:
+    """Learners of a loop whose policies are in this process."""
+    return [learner for learner in loop.updater.learners if isinstance(learner, PolicyUpdater)]
 
 
 def _memory(loop: PolicyGradientLoop, order: MeasurementOrder) -> int | None:
     watch = PeakMemory(order.device)
     if not watch.possible:
         return None
-    for learner in loop.updater.learners:
+    for learner in local_learners(loop):
         _watch(learner, watch)
     for step in range(1, order.steps + 1):
         loop.step(step)
@@ -169,7 +177,7 @@ def _result(
         "tokens": sampled * answers,
         "trained": trained / (GROUP * order.prompts),
         "tokens_per_s": sampled * answers / (watch.wall["step"] / prompts),
-        "parameters": sum(p.numel() for p in loop.updater.learners[0].model.parameters()),
+        "parameters": sum(p.numel() for p in local_learners(loop)[0].model.parameters()),
     }
 
 

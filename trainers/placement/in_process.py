@@ -1,0 +1,48 @@
+"""Policies in this process, the default placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.registry import Spec
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.team import reference_model, trainable_team
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.policy_update import PolicyUpdater
+
+
+def load_learners(
+    config: RunConfig, spec: Spec, agents: Sequence[str], distributed: Distributed, start: Path | None = None
+) -> list[PolicyUpdater]:
+    """Load the trained policies of agents, and make one learner per distinct policy.
+
+    References are made of these weights, and replaced by those of the run when the updater is restored.
+
+    Args:
+        config: config of the run.
+        spec: spec of its environment.
+        agents: agents; those that are not trained have no learner.
+        distributed: device and processes.
+        start: checkpoint of policies, optimisers and versions; None starts from `policy.model`.
+
+    Raises:
+        PolicyError: a model does not exist or cannot be trained.
+    """
+    return make_learners(config, trainable_team(config, spec, agents, distributed.device, start), distributed, start)
+
+
+def make_learners(
+    config: RunConfig, trained: Mapping[str, LLMPolicy], distributed: Distributed, start: Path | None = None
+) -> list[PolicyUpdater]:
+    """Make one learner per distinct policy; see `load_learners`."""
+    reference = reference_model(config, trained.values(), distributed.device)
+    homes: dict[int, list[str]] = {}
+    for agent, policy in trained.items():
+        homes.setdefault(id(policy), []).append(agent)
+    learners = [PolicyUpdater(trained[names[0]], names, config, distributed, reference) for names in homes.values()]
+    if start:
+        for learner in learners:
+            learner.restore(start)
+    return learners

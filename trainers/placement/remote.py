@@ -1,0 +1,203 @@
+"""Handles of policies, learners, critics and encoders on a worker in another process.
+
+Each implements the protocol of its counterpart (`palaver.trainers.update.learner`) by calls of the worker. A batch
+travels without its episodes, which no update reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from torch import Tensor
+
+from palaver.agents.llm.model.chat_template import Renderer
+from palaver.core import Completion, Conversation, Request, ToolSchema
+from palaver.trainers.objectives.token_values import Ids
+from palaver.trainers.placement.worker import PolicyFacts
+from palaver.trainers.rollout.batch import Batch
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.run.memory import ModelFacts
+from palaver.trainers.update.critic import CriticStats, Samples
+from palaver.trainers.update.learner import ValueModel
+from palaver.trainers.update.policy_update import UpdateInput, UpdateStats
+from palaver.trainers.value_decomposition.encoders import Encoder, Pair
+
+
+class Host(Protocol):
+    """Calls of a worker. Each returns its result, or raises the error that the worker met.
+
+    Raises:
+        WorkerLostError: the worker is gone, or does not answer in time.
+    """
+
+    def call(self, target: str, method: str, *arguments: Any, keep: str = "") -> Any:
+        """See `PolicyWorker.call`."""
+
+    def read(self, target: str, *names: str) -> tuple[Any, ...]:
+        """See `PolicyWorker.read`."""
+
+    def act_batched(self, queries: Sequence[tuple[RemotePolicy, Request]]) -> list[list[Completion]]:
+        """See `palaver.agents.base.policy.act_batched`."""
+
+
+class RemotePolicy:
+    """A language model on a worker; see `palaver.agents.base.policy.LanguageModel`."""
+
+    def __init__(self, host: Host, facts: PolicyFacts) -> None:
+        self.name, self.tokenizer, self.context, self._host = facts.name, facts.tokenizer, facts.context, host
+        self._target = f"policy/{facts.name}"
+        self._renderer = Renderer(facts.tokenizer, cast(Any, facts.chat))
+
+    @property
+    def version(self) -> int:
+        """Number of updates of the weights."""
+        return int(self._host.read(self._target, "version")[0])
+
+    @property
+    def shared_engine(self) -> object:
+        """The worker, which answers for all its policies in one batch."""
+        return self._host
+
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """One list per request, one completion per seed."""
+        return self._host.act_batched([(self, request) for request in requests])
+
+    def render(self, conversation: Conversation, tools: tuple[ToolSchema, ...] = ()) -> list[int]:
+        """Prompt ids of a conversation."""
+        return self._renderer.ids(conversation, tools)
+
+    def fits(self, request: Request) -> bool:
+        """Return whether the prompt of a request fits the limits of the model."""
+        return bool(self._host.call(self._target, "fits", request))
+
+    def save(self, folder: Path | str) -> None:
+        """Write model and tokenizer; the folder is shared with the worker."""
+        self._host.call(self._target, "save", str(Path(folder).absolute()))
+
+
+class RemoteCritic:
+    """A critic on a worker; see `palaver.trainers.update.learner.ValueModel`."""
+
+    def __init__(self, host: Host, name: str, body: RemotePolicy) -> None:
+        self._host, self.name, self.body, self._target = host, name, body, f"critic/{name}"
+        self.shared, self.size = host.read(self._target, "shared", "size")
+
+    def values(self, ids: Sequence[Ids], counts: Sequence[int] = ()) -> Tensor:
+        """(S,) values, without gradient."""
+        return cast(Tensor, self._host.call(self._target, "values", ids, counts))
+
+    def update(self, samples: Samples, step: int) -> CriticStats:
+        """Train on the samples."""
+        return cast(CriticStats, self._host.call(self._target, "update", samples, step))
+
+    def stats(self, samples: Samples) -> CriticStats:
+        """Statistics of an update."""
+        return cast(CriticStats, self._host.call(self._target, "stats", samples))
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of weights, optimiser and normalisation."""
+        return dict(self._host.call(self._target, "state_dict"))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._host.call(self._target, "load_state_dict", state)
+
+
+class RemoteFeatures(Encoder):
+    """An encoder with a policy's weights on a worker."""
+
+    def __init__(self, host: Host, target: str) -> None:
+        self._host, self._target = host, target
+        self.state, self.action, self.one_hot, self.held = host.read(target, "state", "action", "one_hot", "held")
+
+    def states(self, texts: Sequence[str]) -> Tensor:
+        """(n, S)."""
+        return cast(Tensor, self._host.call(self._target, "states", texts))
+
+    def actions(self, pairs: Sequence[Pair]) -> Tensor:
+        """(n, F)."""
+        return cast(Tensor, self._host.call(self._target, "actions", pairs))
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the copy of the weights."""
+        return dict(self._host.call(self._target, "state_dict"))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self._host.call(self._target, "load_state_dict", state)
+
+
+class RemoteLearner:
+    """A learner on a worker; see `palaver.trainers.update.learner.Learner`."""
+
+    remote = True
+
+    def __init__(self, host: Host, facts: PolicyFacts) -> None:
+        self.policy, self.agents = RemotePolicy(host, facts), facts.agents
+        self.sampling, self.coef = facts.sampling, facts.coef
+        self._host, self._facts, self._target = host, facts.model, f"learner/{facts.name}"
+
+    def facts(self) -> ModelFacts:
+        """Numbers that the memory of the run is estimated from."""
+        return self._facts
+
+    def probe(self, prompt_tokens: int, answer_tokens: int, rows: int) -> None:
+        """Run the largest backward pass of a step and discard it."""
+        self._host.call(self._target, "probe", prompt_tokens, answer_tokens, rows)
+
+    def update(self, work: UpdateInput) -> UpdateStats:
+        """Update the policy.
+
+        Raises:
+            NumericalError: loss or gradient is not finite.
+        """
+        try:
+            return cast(UpdateStats, self._host.call(self._target, "update", work.own_rows()))
+        except NumericalError as error:
+            raise NumericalError(str(error), [work.rows[row] for row in error.rows]) from error
+
+    def log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs under the policy."""
+        return self._score("log_probs", batch, rows)
+
+    def reference_log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs under the reference; empty without one."""
+        return self._score("reference_log_probs", batch, rows)
+
+    def follow(self, step: int, coef: float) -> None:
+        """Set the KL coefficient, and advance the reference after update `step`."""
+        self.coef = coef
+        self._host.call(self._target, "follow", step, coef)
+
+    def make_critic(self, name: str) -> ValueModel:
+        """Make a critic on this policy's trunk, or on a copy of it."""
+        self._host.call(self._target, "make_critic", name, keep=f"critic/{name}")
+        return RemoteCritic(self._host, name, self.policy)
+
+    def make_features(self) -> Encoder:
+        """Make an encoder with a copy of this policy's weights."""
+        self._host.call(self._target, "make_features", keep="features")
+        return RemoteFeatures(self._host, "features")
+
+    def pull_state(self) -> dict[str, Any]:
+        """State of the KL coefficient and the reference."""
+        return dict(self._host.call(self._target, "pull_state"))
+
+    def load_pull(self, state: Mapping[str, Any] | None) -> None:
+        """Restore what `pull_state` returned."""
+        self._host.call(self._target, "load_pull", state)
+        (self.coef,) = self._host.read(self._target, "coef")
+
+    def save_optimizer(self, path: Path) -> None:
+        """Write the state of the optimiser; the folder is shared with the worker."""
+        self._host.call(self._target, "save_optimizer", path.absolute())
+
+    def restore(self, folder: Path) -> None:
+        """Restore optimiser and version from a checkpoint."""
+        self._host.call(self._target, "restore", folder.absolute())
+
+    def _score(self, method: str, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
+        found = self._host.call(self._target, method, batch.only(rows), range(len(rows)))
+        return {rows[row]: values for row, values in found.items()}

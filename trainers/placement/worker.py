@@ -1,0 +1,149 @@
+"""Worker of a placement: the policies of one host, with all that touches their models.
+
+Arguments and results of its calls are plain data. An error of the user's is returned as a value, so that no transport
+needs to know how to carry an exception.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import palaver
+from palaver.agents.base.policy import act_batched
+from palaver.core import Completion, PalaverError, Request, Sampling
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.placement.in_process import load_learners
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.run.memory import ModelFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Error of a call.
+
+    Attributes:
+        kind: class of the error.
+        message: its message.
+        rows: rows at fault of a `NumericalError`.
+    """
+
+    kind: type[PalaverError]
+    message: str
+    rows: tuple[int, ...] = ()
+
+    def error(self) -> PalaverError:
+        """The error itself."""
+        return NumericalError(self.message, self.rows) if self.kind is NumericalError else self.kind(self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFacts:
+    """Constant facts of a policy on a worker.
+
+    Attributes:
+        name: name of the policy.
+        agents: agents that it is trained for.
+        tokenizer: tokenizer of transformers.
+        chat: how conversations are rendered.
+        context: maximum number of tokens that the model reads.
+        sampling: sampling parameters.
+        coef: KL coefficient.
+        model: numbers that the memory is estimated from.
+    """
+
+    name: str
+    agents: tuple[str, ...]
+    tokenizer: Any
+    chat: str
+    context: float
+    sampling: Sampling
+    coef: float
+    model: ModelFacts
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """Setup of a worker.
+
+    Attributes:
+        config: config of the run.
+        agents: agents whose policies are on this worker.
+        start: checkpoint to start from.
+        threads: torch threads.
+        paths: folders that modules are imported from.
+    """
+
+    config: RunConfig
+    agents: tuple[str, ...]
+    start: Path | None
+    threads: int
+    paths: tuple[str, ...] = ()
+
+
+class PolicyWorker:
+    """Policies of one host with their learners, references, critics and encoders.
+
+    Objects that a call makes are kept under a key, as `critic/joint`.
+
+    Args:
+        setup: setup of the worker.
+    """
+
+    def __init__(self, setup: WorkerSetup) -> None:
+        sys.path += [path for path in setup.paths if path not in sys.path]
+        torch.set_num_threads(setup.threads)
+        self._setup, self._objects = setup, dict[str, Any]()
+
+    def load(self) -> list[PolicyFacts] | Failure:
+        """Load the policies, and return their facts."""
+        config, setup = self._setup.config, self._setup
+        distributed = Distributed(config.device, config.policy.dtype)
+        try:
+            learners = load_learners(config, palaver.spec(config.env.id), setup.agents, distributed, setup.start)
+        except PalaverError as error:
+            return Failure(type(error), str(error))
+        facts = []
+        for learner in learners:
+            policy, name = learner.policy, learner.policy.name
+            self._objects |= {f"learner/{name}": learner, f"policy/{name}": policy}
+            facts.append(
+                PolicyFacts(
+                    name, learner.agents, policy.tokenizer, policy.options.chat, policy.context, learner.sampling,
+                    learner.coef, learner.facts(),
+                )
+            )  # fmt: skip
+        return facts
+
+    def act(self, queries: Sequence[tuple[str, Request]]) -> list[list[Completion]] | Failure:
+        """Answer requests of policies, given by name, in one batch."""
+        try:
+            return act_batched([(self._objects[f"policy/{name}"], request) for name, request in queries])
+        except PalaverError as error:
+            return Failure(type(error), str(error))
+
+    def call(self, target: str, method: str, *arguments: Any, keep: str = "") -> Any:
+        """Call a method of an object, and return its result; with `keep`, keep the result under that key instead."""
+        try:
+            result = getattr(self._objects[target], method)(*arguments)
+        except PalaverError as error:
+            return Failure(type(error), str(error), tuple(getattr(error, "rows", ())))
+        if not keep:
+            return result
+        self._objects[keep] = result
+        return None
+
+    def read(self, target: str, *names: str) -> tuple[Any, ...]:
+        """Attributes of an object."""
+        return tuple(getattr(self._objects[target], name) for name in names)
+
+    def reads(self, path: str) -> str:
+        """Contents of a small file, "" if there is none: whether a folder is shared with the driver."""
+        file = Path(path)
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
