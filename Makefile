@@ -23,7 +23,7 @@ TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(BIN)/python -m pytest
 PARALLEL := -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo leaderboard test test-all test-cpus test-pythons test-oldest test-doors test-extras test-sdist site lint install sandbox showdown clean
+.PHONY: help demo leaderboard test test-all test-cpus test-pythons test-oldest test-doors test-ray test-extras test-sdist site lint install sandbox showdown clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,10 +32,10 @@ demo: $(VENV)/.installed-demo  ## train tiny agents to write and to program toge
 	@$(BIN)/palaver demo --out "runs/demo-$$(date +%Y%m%d-%H%M%S)" $(ARGS)
 
 test: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.poke-env  ## run the quick tests, at most 8 minutes on 2 idle cores
-	@$(TEST) $(PARALLEL) -m "not slow and not door" $(ARGS)
+	@$(TEST) $(PARALLEL) -m "not slow and not door and not cluster" $(ARGS)
 
 test-all: $(VENV)/.installed-dev $(VENV)/.installed-docs $(VENV)/.installed-release $(VENV)/.showdown $(VENV)/.poke-env  ## run the tests, the slow ones too
-	@$(TEST) $(PARALLEL) -m "not door" $(ARGS)
+	@$(TEST) $(PARALLEL) -m "not door and not cluster" $(ARGS)
 
 test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each instruction set, 1 and 2 threads, and a busy machine
 	@$(OFFLINE) $(BIN)/python -m tests.cpus $(ARGS)
@@ -47,7 +47,7 @@ test-pythons:  ## run the quick tests on each version of Python, in environments
 
 test-oldest: $(VENV)/oldest/.installed  ## run the quick tests with the oldest versions of libraries that are allowed
 	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(VENV)/oldest/bin/python -m pytest $(PARALLEL) \
-	  -m "not slow and not door" $(ARGS)
+	  -m "not slow and not door and not cluster" $(ARGS)
 
 test-doors: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.installed-reasoning-gym  ## run the tests of doors to other libraries, half an hour
 	@$(TEST) $(PARALLEL) tests/benchmarks/doors $(ARGS)
@@ -58,6 +58,10 @@ test-doors: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.installed-reasonin
 # libraries whose pins differ from constraints.txt: each has an environment of its own, $(VENV)/doors/NAME
 test-door-%: $(VENV)/doors/%/.installed
 	@OMP_NUM_THREADS=1 $(OFFLINE) $(VENV)/doors/$*/bin/python -m pytest tests/benchmarks/doors/test_$*.py $(ARGS)
+
+# Ray is large, and no other test needs it
+test-ray: $(VENV)/ray/.installed  ## run the tests of workers in Ray actors, in an environment of their own
+	@$(OFFLINE) $(VENV)/ray/bin/python -m pytest tests/trainers/placement $(ARGS)
 
 test-extras: $(VENV)/.installed-dev  ## install core alone, each extra and all into environments of their own, and run every command in each
 	@$(BIN)/python -m tests.extras $(ARGS)
@@ -125,6 +129,14 @@ $(VENV)/.poke-env: $(VENV)/.installed-dev
 	  $(BIN)/python -c "import sysconfig as s; print('import site; site.addsitedir(%r)' % s.get_path('purelib'))" > \
 	    "$$($(VENV)/poke-env/bin/python -c "import sysconfig as s; print(s.get_path('purelib'))")/others.pth"; } || \
 	  { rm -rf $(VENV)/poke-env; echo "poke-env cannot be installed: the tests of its players are skipped."; }
+	@touch $@
+
+$(VENV)/ray/.installed: $(VENV)/.installed-dev
+	@echo "Installing palaver[ray] into $(VENV)/ray ..."
+	@$(BIN)/python -m venv $(VENV)/ray
+	@$(BIN)/python -c "import sysconfig as s; print('import site; site.addsitedir(%r)' % s.get_path('purelib'))" > \
+	  "$$($(VENV)/ray/bin/python -c "import sysconfig as s; print(s.get_path('purelib'))")/others.pth"
+	@$(VENV)/ray/bin/python -m pip --disable-pip-version-check install -qq --no-compile ray
 	@touch $@
 
 # torch goes first and alone: a resolver that meets it as somebody's dependency may choose another build

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import most_rows
+from palaver.trainers.update.critic import Samples
 from palaver.trainers.update.policy_update import PolicyUpdater, UpdateInput, micro_batches
 from tests.closeness import assert_gradients_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
@@ -139,8 +141,12 @@ def test_passes_times_minibatches_are_steps_and_each_pass_holds_every_row_once()
     learner = PolicyUpdater(
         team["a"], ["a"], CONFIG.model_copy(update={"algorithm": algorithm}), Distributed("cpu", "fp32")
     )
-    work, seen = UpdateInput(table, rows, ppo_clip, 1), []
-    stats = learner.update(replace(work, also=lambda part: seen.append(list(part))))
+    target = torch.tensor(rows, dtype=torch.float64)  # so that the critic's targets name the rows
+    trunk, seen = Samples([table.completions[row].prompt_ids for row in rows], target, target), []
+    learner.critic = SimpleNamespace(
+        take_in=lambda samples: None, learn=lambda samples: seen.append(samples.target.int().tolist())
+    )
+    stats = learner.update(UpdateInput(table, rows, ppo_clip, 1, trunk=trunk))
     assert stats.passes == 3
     assert team["a"].version == len(seen) == 12
     passes = [list(itertools.chain(*seen[n : n + 4])) for n in (0, 4, 8)]

@@ -98,7 +98,7 @@ def test_training_scores_the_distribution_that_was_sampled(way):
     found = learners(team, settings)
     table = scattered(played(team, settings, **WAYS[way]), settings)
     for learner in found:
-        scored = learner.log_probs(learner.model, table, table.rows_of(learner.agents))
+        scored = learner.log_probs(table, table.rows_of(learner.agents))
         for row, logp in scored.items():
             assert float((logp - torch.tensor(table.completions[row].sample_logprobs)).abs().max()) < 1e-5
         spied(learner)

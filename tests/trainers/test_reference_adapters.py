@@ -15,9 +15,10 @@ from palaver.core import ConfigError, PolicyError
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.run.memory import facts, reference_weights
 from palaver.trainers.train import resume, train
 from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.reference_model import held, reference_of, refuse_own
+from palaver.trainers.update.reference_model import reference_of, refuse_own
 from palaver.trainers.update.updater import Updater
 from tests.agents.adapting import LORA, merged, same, shaken, stored_base, team_of, weights_of
 from tests.closeness import assert_values_close
@@ -163,7 +164,9 @@ def test_what_memory_they_take(base, stored):
     small = sum(p.numel() for p in weights_of(team_of(base, ["x"], LoraOptions(3, 9.0, ("q_proj", "up_proj")))["x"]))
 
     def numbers(kind):
-        return held(reference_of(policy, settings_of(kind, stored)) for policy in team.values())
+        settings = settings_of(kind, stored)
+        found = [(policy, reference_of(policy, settings)) for policy in team.values()]
+        return reference_weights([facts(settings, policy, own.held, own.shared) for policy, own in found])
 
     assert numbers("base") == 0
     assert numbers("start") == numbers("step:2") == 2 * size

@@ -13,9 +13,9 @@ from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.logging import read_metrics
-from palaver.trainers.run.memory import estimate
+from palaver.trainers.run.memory import estimate, facts, reference_weights
 from palaver.trainers.train import resume, train
-from palaver.trainers.update.reference_model import held, reference_of
+from palaver.trainers.update.reference_model import reference_of
 from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_qwen3
@@ -224,12 +224,15 @@ def test_what_memory_they_take():
     other = tiny_qwen3(9, hidden=64)
 
     def numbers(reference, given=None):
-        return held(reference_of(who, pulled(reference), given) for who in team)
+        settings = pulled(reference)
+        found = [(who, reference_of(who, settings, given)) for who in team]
+        return reference_weights([facts(settings, who, own.held, own.shared) for who, own in found])
 
     assert numbers("start") == numbers("step:4") == 2 * size
     assert numbers("lag:3") == 2 * (1 + 3) * size
     assert numbers("lag:10") == 2 * size, "ten steps: it will never come to any"
     assert numbers("model:x", other) == other.num_parameters()
-    assert held([None, None]) == 0
-    less, more = (estimate(config(), team, 30, 8, 0, pull).weights for pull in (0, 100))
+    known = [facts(config(), who) for who in team]
+    assert reference_weights(known) == 0
+    less, more = (estimate(config(), known, 30, 8, 0, pull).weights for pull in (0, 100))
     assert more - less == 400

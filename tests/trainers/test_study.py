@@ -96,12 +96,14 @@ def test_the_factor_is_clamped():
 class Mover:
     """A learner that only tells how its log-probs have moved, and keeps the factor it was given."""
 
+    remote = False
+
     def __init__(self, agent: str, moves: list[list[float]]) -> None:
         self.agents, self.model, self.moves = (agent,), None, moves
         self.policy = SimpleNamespace(name=agent, shared_engine=self, active=lambda: nullcontext(None))
         self.factor: list[float] | None = None
 
-    def log_probs(self, model, table, rows):
+    def log_probs(self, table, rows):
         said = [torch.tensor(table.completions[row].sample_logprobs) for row in rows]
         return {row: old + torch.tensor(move) for row, old, move in zip(rows, said, self.moves, strict=True)}
 

@@ -260,7 +260,7 @@ def test_log_probs_of_answers_with_calls_are_those_of_their_sampling() -> None:
     settings = config(algorithm={"group_size": 2})
     (learner,) = learners(team, settings)
     rows = list(range(len(batch)))
-    scored = learner.log_probs(learner.model, batch, rows)
+    scored = learner.log_probs(batch, rows)
     for row in rows:
         told = torch.tensor(batch.completions[row].sample_logprobs)
         assert_values_close(scored[row], told)

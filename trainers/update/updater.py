@@ -167,8 +167,8 @@ class Updater:
         """
         threads, one_process = torch.get_num_threads(), self.distributed.size == 1 and self.distributed.device == "cpu"
         spare = self.distributed.cores // threads if self.independent and one_process else 1
-        if any(learner.remote for learner in self.learners):
-            spare = len(self.learners)  # a call in another process needs no core of this one
+        if self.independent and any(learner.remote for learner in self.learners):
+            spare = len(self.learners)  # a call of another process needs no core of this one
         if spare < 2 or len(self.learners) < 2:
             return [function(learner) for learner in self.learners]
         with ThreadPoolExecutor(spare, initializer=torch.set_num_threads, initargs=(threads,)) as pool:

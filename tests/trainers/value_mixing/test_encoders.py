@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from palaver.core import ConfigError, Message, PolicyError
 from palaver.trainers.config.loading import parse
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.value_decomposition.encoders import (
     FrozenFeatures,
     OneHotEncoder,
@@ -147,7 +149,10 @@ def test_a_model_that_is_not_there(tmp_path):
     ],
 )
 def test_which_encoder_a_config_asks_for(settings, kind):
-    assert isinstance(encoder(parse({"algorithm": {"mixer": settings}}), "cpu", policy()), kind)
+    config = parse({"algorithm": {"mixer": settings}})
+    made = PolicyUpdater(policy(), ["a"], config, Distributed("cpu", "fp32")).make_features
+    chosen = made() if config.algorithm.mixer.reads == "policy" else encoder(config, "cpu")
+    assert isinstance(chosen, kind)
 
 
 @pytest.mark.parametrize("name", ["hf:", "hf: ", "bert", ""])
