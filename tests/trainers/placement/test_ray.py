@@ -27,7 +27,7 @@ from tests.trainers.toys import register_toy, save_model
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 KILLS = int(os.environ.get("PALAVER_KILLS", "3"))  # the acceptance run has 20
-ENV = {"id": "echo-v0", "turns": 2}  # an environment that workers know, too
+ENV = {"id": "echo-v0", "num_turns": 2}  # an environment that workers know, too
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ def run_config(model, name="magrpo", kind="separate", placement="ray", **section
         "device": "cpu",
     }
     for key, value in sections.items():
-        values[key] = {**values.get(key, {}), **value}
+        values[key] = value if key == "env" else {**values.get(key, {}), **value}
     return parse(values)
 
 
