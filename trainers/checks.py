@@ -260,8 +260,8 @@ def _corrections(config: RunConfig, algorithm: Algorithm) -> list[Check]:
     return [
         (
             algorithm.loss is reinforce and a.old == "learner" and max(a.epochs, a.minibatches) > 1,
-            f"algorithm.old=learner corrects up to the start of the update, and the loss of {algorithm.name} has no ratio "
-            "for the steps that follow: set algorithm.old=sampler, algorithm.surrogate to clip or cispo, or "
+            f"algorithm.old=learner corrects up to the start of the update, and {algorithm.name} has no ratio for the "
+            "steps that follow: set algorithm.old=sampler, algorithm.surrogate to clip or cispo, or "
             "algorithm.epochs and algorithm.minibatches to 1",
         ),
         (
@@ -271,8 +271,8 @@ def _corrections(config: RunConfig, algorithm: Algorithm) -> list[Check]:
         ),
         (
             not low < 1 < high,
-            f"algorithm.mask=[{low:g}, {high:g}] drops fresh samples, whose weight is 1: set a first bound below 1 and a "
-            "second above it, as algorithm.mask=[0.5, 5]",
+            f"algorithm.mask=[{low:g}, {high:g}] drops fresh samples, whose weight is 1: set a first bound below 1 and "
+            "a second above it, as algorithm.mask=[0.5, 5]",
         ),
     ]
 

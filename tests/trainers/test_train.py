@@ -139,10 +139,13 @@ def test_resume_equals_the_uninterrupted_run_with_all_an_algorithm_keeps(model, 
             eval={"n": 0}, critic={"lr": 1e-3, "normalize": True, "minibatches": 2, "model": trunk},
         ), tmp_path / "whole",
     )  # fmt: skip
+    last = checkpoint.folder_of(whole, 6)
+    assert [checkpoint.version_of(last, agent) for agent in checkpoint.agents_of(last)] == [6, 6], "updates, not steps"
     cut = shutil.copytree(whole, tmp_path / "cut")
     shutil.rmtree(cut / "checkpoints" / "step-000006")
     resume(cut)
     assert numbers(cut) == numbers(whole)
+    assert checkpoint.version_of(checkpoint.folder_of(cut, 6), "a") == 6
     for path in sorted((whole / "checkpoints/step-000006").rglob("*.safetensors")):
         assert (cut / path.relative_to(whole)).read_bytes() == path.read_bytes()
 
