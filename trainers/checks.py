@@ -53,6 +53,7 @@ def refuse_contradictions(
             *_sampling(config, algorithm, turns, rows),
             *_truncation(config, algorithm),
             *_ratios(config, algorithm, prompts_differ),
+            *_corrections(config, algorithm),
             *_values(config, algorithm),
             *_kl_penalty(config, rows),
         ]
@@ -191,6 +192,12 @@ def _truncation(config: RunConfig, algorithm: Algorithm) -> list[Check]:
             "later ones too: set top_p=1 and top_k=0, or an algorithm that updates all agents together, with "
             "algorithm.epochs=1 and algorithm.minibatches=1",
         ),
+        (
+            a.old == "learner" or a.mask is not None,
+            f"{how} leaves a part of the vocabulary that depends on the weights, so that a correction of older samples "
+            "would be between distributions with other tokens: set top_p=1 and top_k=0, or algorithm.old=sampler and "
+            "algorithm.mask=null",
+        ),
     ]
 
 
@@ -258,6 +265,30 @@ def _ratios(config: RunConfig, algorithm: Algorithm, prompts_differ: bool) -> li
             f"{algorithm.name} takes all samples for fresh, but with several algorithm.epochs or algorithm.minibatches "
             "most are older than the weights: set algorithm.truncate=2, algorithm.surrogate to clip or cispo, or both "
             "to 1",
+        ),
+    ]
+
+
+def _corrections(config: RunConfig, algorithm: Algorithm) -> list[Check]:
+    """Corrections of samples of another policy than the one before the update."""
+    a = config.algorithm
+    low, high = a.mask or (0.0, 2.0)
+    return [
+        (
+            algorithm.loss is reinforce and a.old == "learner" and max(a.epochs, a.minibatches) > 1,
+            f"algorithm.old=learner corrects up to the start of the update, and {algorithm.name} has no ratio for the "
+            "steps that follow: set algorithm.old=sampler, algorithm.surrogate to clip or cispo, or "
+            "algorithm.epochs and algorithm.minibatches to 1",
+        ),
+        (
+            algorithm.pairs and (a.old == "learner" or a.mask is not None),
+            f"{algorithm.name} compares whole texts by a loss of its own, which has no importance weight: set "
+            "algorithm.old=sampler and algorithm.mask=null",
+        ),
+        (
+            not low < 1 < high,
+            f"algorithm.mask=[{low:g}, {high:g}] drops fresh samples, whose weight is 1: set a first bound below 1 and "
+            "a second above it, as algorithm.mask=[0.5, 5]",
         ),
     ]
 

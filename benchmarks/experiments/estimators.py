@@ -321,6 +321,13 @@ BIASES = (
     Bias("clipped ratio, a later pass", f"no gradient beyond the clip; {OLDER}", "ippo", shift=0.5),
     Bias("CISPO, a later pass", f"the weight is cut; {OLDER}", "ippo", {"surrogate": "cispo"}, shift=0.5),
     Bias("`truncate: 2`, a later pass", f"the weight is cut; {OLDER}", "marloo", {"truncate": 2.0}, shift=0.5),
+    Bias(
+        "`truncate: 2`, `mask: [0.5, 2]`, older samples",
+        f"the tokens outside are left out; {OLDER}",
+        "marloo",
+        {"truncate": 2.0, "mask": (0.5, 2.0)},
+        shift=0.5,
+    ),
 )
 SEEDS = range(10)
 

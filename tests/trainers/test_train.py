@@ -133,16 +133,21 @@ def test_resume_equals_the_uninterrupted_run_with_all_an_algorithm_keeps(model, 
     """Critics, their optimisers and normalisation, moving means, orders of agents and minibatches."""
     trunk = "shared" if name == "iac" else "separate"
     env = {"id": "chain-v0" if name == "cory" else "lengths-v0"}
+    decoupled = {"old": "learner", "mask": (0.5, 2.0)} if name == "happo" else {}
     whole = train(
         config(
-            model, env=env, algorithm={"name": name, "group_size": 2, "epochs": 2, "minibatches": 2, "truncate": 2.0},
-            eval={"n": 0}, critic={"lr": 1e-3, "normalize": True, "minibatches": 2, "model": trunk},
+            model, env=env, eval={"n": 0},
+            algorithm={"name": name, "group_size": 2, "epochs": 2, "minibatches": 2, "truncate": 2.0} | decoupled,
+            critic={"lr": 1e-3, "normalize": True, "minibatches": 2, "model": trunk},
         ), tmp_path / "whole",
     )  # fmt: skip
+    last = checkpoint.folder_of(whole, 6)
+    assert [checkpoint.version_of(last, agent) for agent in checkpoint.agents_of(last)] == [6, 6], "updates, not steps"
     cut = shutil.copytree(whole, tmp_path / "cut")
     shutil.rmtree(cut / "checkpoints" / "step-000006")
     resume(cut)
     assert numbers(cut) == numbers(whole)
+    assert checkpoint.version_of(checkpoint.folder_of(cut, 6), "a") == 6
     for path in sorted((whole / "checkpoints/step-000006").rglob("*.safetensors")):
         assert (cut / path.relative_to(whole)).read_bytes() == path.read_bytes()
 

@@ -72,6 +72,7 @@ class PolicyConfig(Section):
 
 Level = Literal["token", "turn", "sequence"]
 Turns = Literal["tree", "independent", "best", "by_agent", "counterfactual"]
+NonNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -130,8 +131,19 @@ class AlgorithmConfig(Section):
     dual_clip: float | None = Field(
         None, gt=1, description="largest loss of a token of negative advantage, in advantages"
     )
+    old: Literal["sampler", "learner"] = Field(
+        "sampler",
+        description="what the ratio is measured from: log-probs at sampling, or those before the update, with a weight "
+        "from the one to the other (decoupled PPO)",
+    )
     truncate: float | None = Field(
         None, gt=0, description="largest correction for older samples; null corrects nothing"
+    )
+    mask: tuple[NonNegative, Positive] | None = Field(
+        None, description="bounds of the importance weight before the update; tokens outside are not trained on"
+    )
+    correction: Level | None = Field(
+        None, description="what one weight of truncate and mask is of, as in ratio; null: what ratio says"
     )
     target_kl: float | None = Field(None, gt=0, description="ends the passes of a step above this approximate KL")
     entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus of the next token")

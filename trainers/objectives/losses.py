@@ -29,6 +29,7 @@ class LossInputs:
         clip: bounds of the ratio below and above 1, beyond which the gradient is 0.
         dual_clip: maximum loss of a token of negative advantage, in units of |advantage|; None is no limit.
         truncate: maximum importance weight of `reinforce` for stale samples; None weights all by 1.
+        correction: level of that weight; None is that of the ratio.
     """
 
     advantage: Tensor
@@ -38,6 +39,7 @@ class LossInputs:
     clip: tuple[float, float] = (0.2, 0.2)
     dual_clip: float | None = None
     truncate: float | None = None
+    correction: Level | None = None
 
 
 Loss = Callable[[Tensor, LossInputs], Tensor]
@@ -100,7 +102,8 @@ def reinforce(logp: Tensor, inputs: LossInputs) -> Tensor:
     loss = -inputs.advantage * logp
     if inputs.truncate is None:
         return loss
-    return truncated(log_ratio(logp, inputs.old, inputs.mask, inputs.level), inputs.truncate) * loss
+    level = inputs.correction or inputs.level
+    return truncated(log_ratio(logp, inputs.old, inputs.mask, level), inputs.truncate) * loss
 
 
 def ppo_clip(logp: Tensor, inputs: LossInputs) -> Tensor:

@@ -87,6 +87,19 @@ class WorkerSetup:
     paths: tuple[str, ...] = ()
 
 
+def on_host(value: Any) -> Any:
+    """The same mappings, lists and tuples with tensors in host memory.
+
+    >>> on_host({"a": [torch.ones(1)], "b": 2})
+    {'a': [tensor([1.])], 'b': 2}
+    """
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu()
+    if isinstance(value, dict):
+        return {key: on_host(item) for key, item in value.items()}
+    return type(value)(map(on_host, value)) if type(value) in (list, tuple) else value
+
+
 class PolicyWorker:
     """Policies of one host with their learners, references, critics and encoders.
 
@@ -135,7 +148,7 @@ class PolicyWorker:
         except PalaverError as error:
             return Failure(type(error), str(error), tuple(getattr(error, "rows", ())))
         if not keep:
-            return result
+            return on_host(result)
         self._objects[keep] = result
         return None
 

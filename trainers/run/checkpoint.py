@@ -96,7 +96,7 @@ def step_of(folder: Path) -> int:
 
 
 def version_of(folder: Path, name: str) -> int:
-    """Version of the policy `name`, the number of refreshes of its weights."""
+    """Version of the policy `name`, the number of updates of its weights."""
     return int(_manifest(folder)["versions"][name])
 
 

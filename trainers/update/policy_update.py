@@ -17,60 +17,17 @@ from palaver.core import CheckpointError, Sampling, stable_seed
 from palaver.trainers.config.run import OptimConfig, RunConfig
 from palaver.trainers.objectives.kl import penalty
 from palaver.trainers.objectives.losses import Loss, LossInputs, approximate_kl, token_weights
-from palaver.trainers.rollout.batch import Batch
+from palaver.trainers.objectives.off_policy import without_masked_rows
+from palaver.trainers.rollout.batch import Batch, sampled
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import ModelFacts, facts
 from palaver.trainers.update.critic import Critic, Samples, chosen_samples
+from palaver.trainers.update.off_policy import NO_CORRECTION, Correction, correction
 from palaver.trainers.update.reference_model import Reference, reference_of
+from palaver.trainers.update.update_stats import UpdateStats, UpdateSums
 from palaver.trainers.value_decomposition.encoders import FrozenFeatures
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateStats:
-    """Statistics of one policy update.
-
-    Attributes:
-        loss: the weighted sum of token losses of the last optimiser step, KL and entropy included.
-        grad_norm: of the last optimiser step, before clipping.
-        kl: mean over trained tokens of the estimate of `kl.estimator`, 0 without a reference.
-        drift: largest |log-prob now - log-prob at sampling| over this process's tokens before any step; rounding only
-            on fresh data.
-        moved: approximate KL between the sampling policy and the one after the last pass but one; 0 with one pass.
-        passes: over the rows.
-        rows: completions with a gradient.
-        lr: learning rate of this step.
-        entropy: mean over trained tokens of the entropy of the next token in nats, 0 if `algorithm.entropy` is 0.
-    """
-
-    loss: float
-    grad_norm: float
-    kl: float
-    drift: float
-    moved: float
-    passes: int
-    rows: int
-    lr: float
-    entropy: float = 0.0
-
-
-@dataclass(slots=True)
-class UpdateSums:
-    """Sums over micro-batches; `_gradient` sums all but the drift over processes too."""
-
-    loss: float = 0.0
-    kl: float = 0.0
-    moved: float = 0.0
-    tokens: float = 0.0
-    drift: float = 0.0
-    entropy: float = 0.0
-
-    def add(self, other: UpdateSums) -> None:
-        """Add another micro-batch in place; the drift is the maximum of both."""
-        self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
-        self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
-        self.drift = max(self.drift, other.drift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +44,7 @@ class UpdateInput:
         extra: row -> (T,) terms that are added to the advantage of each token.
         reference: row -> (T,) log-probs under the reference.
         trunk: samples of the critic on the policy's trunk, one for each of `rows`; it learns before optimiser steps.
+        correction: of samples of another policy than the one before the update, which fills it in.
     """
 
     batch: Batch
@@ -98,6 +56,7 @@ class UpdateInput:
     extra: Mapping[int, Tensor] = field(default_factory=dict)
     reference: Mapping[int, Tensor] = field(default_factory=dict)
     trunk: Samples | None = None
+    correction: Correction = NO_CORRECTION
 
     def own_rows(self) -> UpdateInput:
         """The same inputs with a batch of `rows` alone, which are then 0, 1, ..."""
@@ -129,7 +88,7 @@ class PolicyUpdater:
     """One policy with its optimiser and reference, and the agents that it acts for.
 
     Args:
-        policy: its fp32 weights are trained; its samplers are refreshed after a step.
+        policy: its fp32 weights are trained; its samplers are refreshed after an update.
         agents: agents that share the policy.
         config: config of the run.
         distributed: device and processes.
@@ -196,28 +155,36 @@ class PolicyUpdater:
             NumericalError: loss or gradient is not finite; the weights are as before that optimiser step.
         """
         a, rate = self.config.algorithm, learning_rate_schedule(self.config.optim, work.step, self.config.train.steps)
+        work = replace(work, correction=self._correction(work))
         paying = [row for row in work.rows if self._has_gradient(work, row)]
         count = int(self.distributed.all_sum(len(paying))[0])
-        stats = UpdateStats(0.0, 0.0, 0.0, 0.0, 0.0, 0, count, rate)
+        weighed = self._weighed(work.correction)
+        stats = UpdateStats(0.0, 0.0, 0.0, work.correction.drift, 0.0, 0, count, rate, 0.0, *weighed)
         if work.trunk is not None and self.critic is not None:
             self.critic.take_in(work.trunk)
         elif count == 0:
             return stats
         weights, total = self._weights(work)
-        for epoch in range(a.epochs):
-            sums, norm = UpdateSums(), 0.0
-            for minibatch in self._minibatches(work, epoch):
-                minibatch_sums = self._gradient(work, minibatch, weights, total)
-                norm = self._step(rate, minibatch)
-                sums.add(minibatch_sums)
-            tokens = max(1.0, sums.tokens)
-            drift = stats.drift if epoch else sums.drift
-            stats = UpdateStats(
-                sums.loss, norm, sums.kl / tokens, drift, sums.moved / tokens, epoch + 1, count, rate,
-                sums.entropy / tokens,
-            )  # fmt: skip
-            if a.target_kl is not None and epoch and stats.moved > a.target_kl:
-                break
+        stepped = False
+        try:
+            for epoch in range(a.epochs):
+                sums, norm = UpdateSums(), 0.0
+                for minibatch in self._minibatches(work, epoch):
+                    minibatch_sums = self._gradient(work, minibatch, weights, total)
+                    norm = self._step(rate, minibatch)
+                    stepped = True
+                    sums.add(minibatch_sums)
+                tokens = max(1.0, sums.tokens)
+                drift = stats.drift if epoch else max(sums.drift, stats.drift)
+                stats = UpdateStats(
+                    sums.loss, norm, sums.kl / tokens, drift, sums.moved / tokens, epoch + 1, count, rate,
+                    sums.entropy / tokens, *weighed,
+                )  # fmt: skip
+                if a.target_kl is not None and epoch and stats.moved > a.target_kl:
+                    break
+        finally:
+            if stepped:  # also before an error: what generates must not lag behind the weights
+                self.policy.refresh()
         return stats
 
     def log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
@@ -281,7 +248,25 @@ class PolicyUpdater:
         self.coef = state["coef"]
         self.reference.load_state_dict(state["reference"])
 
+    def _correction(self, work: UpdateInput) -> Correction:
+        """Correction by the weights as they are, before any step; costs a pass without gradient where it is in use."""
+        a = self.config.algorithm
+        if a.old == "sampler" and a.mask is None:
+            return NO_CORRECTION
+        rows = [row for row in work.rows if a.mask is not None or self._has_gradient(work, row)]
+        return correction(self.log_probs(work.batch, rows), sampled(work.batch, rows), a)
+
+    def _weighed(self, correction: Correction) -> tuple[float | None, float | None]:
+        """Mean correction weight and share of masked tokens, of all processes; None where not in use."""
+        a = self.config.algorithm
+        if a.old == "sampler" and a.mask is None:
+            return None, None
+        weight, left, tokens = self.distributed.all_sum(*correction.sums)
+        return weight / max(1.0, left), None if a.mask is None else 1 - left / max(1.0, tokens)
+
     def _has_gradient(self, work: UpdateInput, row: int) -> bool:
+        if work.correction.masks(row):
+            return False
         a, kl = self.config.algorithm, self.config.kl
         in_loss = kl.place == "loss" and kl.coef > 0 and bool(work.reference)
         return in_loss or a.entropy > 0 or row in work.extra or work.batch.teaches(row)
@@ -297,16 +282,24 @@ class PolicyUpdater:
 
     def _weights(self, work: UpdateInput) -> tuple[dict[int, float], float]:
         """Row -> weight of each of its tokens, and the number of rows over all processes."""
-        lengths = [len(work.batch.completions[row].token_ids) for row in work.rows]
+        lengths = [work.correction.length(row, len(work.batch.completions[row].token_ids)) for row in work.rows]
         steps = 0 if work.batch.action_row is None else int((~work.batch.is_action[list(work.rows)]).sum())
         total, actions = self.distributed.all_sum(float(len(work.rows)), float(len(work.rows) - steps))
         even = [1.0 / max(1.0, actions)] * len(work.rows)
         row_weights = even if work.weight is None else work.weight[list(work.rows)].tolist()
+        if self.config.algorithm.mask is not None:
+            row_weights = self._without_masked(work, row_weights)
         by_token = sum(weight * length for weight, length in zip(row_weights, lengths, strict=True))
         weight, tokens = self.distributed.all_sum(sum(row_weights), by_token)
         how, mean = self.config.algorithm.aggregate, weight / tokens if tokens else 0.0
         per_token = token_weights(row_weights, lengths, how, mean, self.max_tokens)
         return dict(zip(work.rows, per_token, strict=True)), total
+
+    def _without_masked(self, work: UpdateInput, weights: Sequence[float]) -> list[float]:
+        """Weights of rows, those of masked rows shared out among the others of all processes."""
+        masked = [work.correction.masks(row) for row in work.rows]
+        left = sum(weight for weight, gone in zip(weights, masked, strict=True) if not gone)
+        return without_masked_rows(weights, masked, *self.distributed.all_sum(sum(weights), left))
 
     def _gradient(
         self, work: UpdateInput, rows: Sequence[int], weights: Mapping[int, float], total: float
@@ -351,12 +344,17 @@ class PolicyUpdater:
         with self.distributed.autocast():
             scores = response_scores(model, prompts, answers, self.sampling, entropy=a.entropy > 0)
         logp, mask = scores.logprobs, scores.mask
-        old = padded_rows([torch.tensor(u.sample_logprobs, dtype=logp.dtype) for u in completions], logp)
+        sampler = padded_rows([torch.tensor(u.sample_logprobs, dtype=logp.dtype) for u in completions], logp)
+        fixed, truncate = work.correction, None if a.old == "learner" else a.truncate
+        old = padded_rows([fixed.old[row] for row in rows], logp) if fixed.old else sampler
+        kept = mask & padded_rows([fixed.kept[row] for row in rows], logp).bool() if fixed.kept else mask
         advantage = token_advantages(batch, rows, logp.shape[1]).to(logp)
         if work.extra:
             advantage = advantage + padded_rows([work.extra[row] for row in rows], logp)
-        inputs = LossInputs(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)
+        inputs = LossInputs(advantage, old, mask, a.ratio, a.clip, a.dual_clip, truncate, a.correction)
         per_token = work.loss(logp, inputs)
+        if fixed.weight:
+            per_token = padded_rows([fixed.weight[row] for row in rows], logp) * per_token
         if work.factor is not None:
             per_token = work.factor[list(rows)].to(logp)[:, None] * per_token
         kl = torch.zeros_like(logp)
@@ -367,20 +365,20 @@ class PolicyUpdater:
                 per_token = per_token + self.coef * kl
         spread = torch.zeros_like(logp) if scores.entropy is None else scores.entropy
         per_token = per_token - a.entropy * spread
-        weight = torch.tensor(weights, dtype=logp.dtype, device=logp.device)[:, None] * mask
-        value = torch.where(mask, per_token * weight, 0.0).sum()
+        weight = torch.tensor(weights, dtype=logp.dtype, device=logp.device)[:, None] * kept
+        value = torch.where(kept, per_token * weight, 0.0).sum()
         if not bool(torch.isfinite(value)):
             raise NumericalError(f"the loss of {self.policy.name!r} is not finite", rows)
-        moved = float(approximate_kl(logp.detach(), old, mask))
+        moved = float(approximate_kl(logp.detach(), old, kept))
         self.distributed.accelerator.backward(value)
-        tokens = float(mask.sum())
+        tokens = float(kept.sum())
         return UpdateSums(
             value.item(),
-            kl.detach()[mask].sum().item(),
+            kl.detach()[kept].sum().item(),
             moved * tokens,
             tokens,
-            float((logp.detach() - old)[mask].abs().max()) if tokens else 0.0,
-            spread.detach()[mask].sum().item(),
+            float((logp.detach() - sampler)[mask].abs().max()) if tokens else 0.0,
+            spread.detach()[kept].sum().item(),
         )
 
     def _step(self, rate: float, rows: Sequence[int]) -> float:
@@ -392,7 +390,6 @@ class PolicyUpdater:
             group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.policy.refresh()
         return norm
 
     def probe(self, prompt_tokens: int, answer_tokens: int, rows: int) -> None:

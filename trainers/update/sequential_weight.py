@@ -31,14 +31,14 @@ def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], b
     """(J,) sum of the log ratios of the completions `before` of each joint step.
 
     Args:
-        before: row -> (T,) log-probs as sampled.
+        before: row -> (T,) log-probs before the update.
         after: current log-probs of the same rows.
         batch: batch that has the rows; other rows count 0.
         summed: True sums the log ratio over tokens (whole completion), False takes the mean (its root of degree T).
     """
     by_row = torch.zeros(len(batch), dtype=torch.float64)
     for row, old in before.items():
-        log_ratio = after[row].double().cpu() - old.double()
+        log_ratio = after[row].double().cpu() - old.double().cpu()
         by_row[row] = log_ratio.sum() if summed else log_ratio.mean()
     by_action = batch.by_action(by_row)
     return by_action.new_zeros(len(batch.steps)).index_add_(0, batch.member_step, by_action[batch.member_row])

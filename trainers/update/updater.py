@@ -114,12 +114,13 @@ class Updater:
         for learner in self._order(step):
             rows = batch.rows_of(learner.agents)
             inputs, factor = self.estimator.in_sequence(estimated, log_ratio)
+            before = self._log_probs_before(learner, batch, rows)
             metrics |= self._update_policy(learner, inputs, step, factor)
             if factor is not None:
                 held, n = self.distributed.all_sum(at_clamp(log_ratio, batch, rows, clamp), len(rows))
                 metrics |= {f"{agent}/factor_clamped": held / max(1.0, n) for agent in learner.agents}
             summed = factor is None or self.config.algorithm.factor == "sum"
-            log_ratio = log_ratio + self._log_ratio_after(learner, batch, rows, summed)
+            log_ratio = log_ratio + self._log_ratio_after(learner, batch, rows, summed, before)
         return metrics
 
     def _order(self, step: int) -> list[Learner]:
@@ -129,9 +130,26 @@ class Updater:
         generator = torch.Generator().manual_seed(stable_seed(self.config.seed, "order of agents", step))
         return [self.learners[index] for index in torch.randperm(len(self.learners), generator=generator).tolist()]
 
-    def _log_ratio_after(self, learner: Learner, batch: Batch, rows: Sequence[int], summed: bool = True) -> Tensor:
-        """(J,) log ratio of this policy after its update, summed over its part of each joint step."""
-        return joint_log_ratio(sampled(batch, rows), learner.log_probs(batch, rows), batch, summed)
+    def _log_probs_before(self, learner: Learner, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs that ratios of the next update are measured from (`algorithm.old`)."""
+        if self.config.algorithm.old == "sampler":
+            return sampled(batch, rows)
+        return learner.log_probs(batch, rows)
+
+    def _log_ratio_after(
+        self,
+        learner: Learner,
+        batch: Batch,
+        rows: Sequence[int],
+        summed: bool = True,
+        before: Mapping[int, Tensor] | None = None,
+    ) -> Tensor:
+        """(J,) log ratio of this policy after its update, summed over its part of each joint step.
+
+        `before` are the log-probs before the update; None: those at sampling.
+        """
+        old = sampled(batch, rows) if before is None else before
+        return joint_log_ratio(old, learner.log_probs(batch, rows), batch, summed)
 
     def _update_policy(
         self, learner: Learner, estimated: AdvantageBatch, step: int, factor: Tensor | None = None
@@ -143,7 +161,7 @@ class Updater:
         inputs = UpdateInput(
             batch, rows, self.algorithm.loss, step, weight, factor, terms.advantage, terms.reference, trunk
         )
-        metrics = asdict(learner.update(inputs))
+        metrics = {name: value for name, value in asdict(learner.update(inputs)).items() if value is not None}
         log_ratio = {row: terms.log_ratio[row] for row in rows if row in terms.log_ratio}
         metrics |= kl.describe(log_ratio, batch.advantage, self.config.kl)
         return {f"{agent}/{name}": value for agent in learner.agents for name, value in metrics.items()}

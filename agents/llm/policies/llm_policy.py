@@ -29,7 +29,7 @@ class LLMPolicy:
         model: the trainable weights, fp32.
         tokenizer: the tokenizer of transformers that belongs to it.
         device: where the model is.
-        version: how often `refresh` was called, that is, how many updates the weights have seen.
+        version: number of updates of the weights, one for each call of `refresh`.
         adapter: which of its model's adapters answers, -1 for none.
     """
 
@@ -118,7 +118,7 @@ class LLMPolicy:
     def refresh(self) -> None:
         """Count an update of the weights and renew every copy that generation computes with.
 
-        Call this after the weights have changed.
+        Call this once after an update, of however many optimiser steps.
         """
         self.version += 1
         self._engine.refresh()
