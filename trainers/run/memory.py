@@ -11,7 +11,7 @@ import torch
 from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.generation.requests import column_bytes, store_bytes
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.llm.scoring.fused_logprobs import KEEP_BYTES
+from palaver.agents.llm.scoring.fused_logprobs import TILE_CUDA, keep_bytes_on
 from palaver.trainers.config.run import RunConfig
 
 GIB = 1024**3
@@ -123,6 +123,13 @@ def _activations(config: RunConfig, model: Any, prompt_tokens: int, rows: int, d
     together = min(rows * width, max(width, config.train.pass_tokens(next(model.parameters()).device.type)))
     inner = getattr(shape, "intermediate_size", None) or 4 * hidden
     per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
-    logits = min(together * shape.vocab_size * 4, KEEP_BYTES)
-    total: int = together * layers * per_layer * dtype.itemsize + logits
+    device = next(model.parameters()).device.type
+    total: int = together * layers * per_layer * dtype.itemsize + _head(together, shape, device)
     return total
+
+
+def _head(tokens: int, shape: Any, device: str) -> int:
+    """Bytes of the head's pass: the softmax that is kept; on CUDA also a tile of logits, and a gradient in fp32."""
+    logits = tokens * shape.vocab_size
+    kept = min(4 * logits, keep_bytes_on(device))
+    return kept + (4 * (min(logits, TILE_CUDA) + shape.vocab_size * shape.hidden_size) if device == "cuda" else 0)
