@@ -46,7 +46,7 @@ from palaver.trainers.rollout.team import (
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
-from palaver.trainers.run.memory import most_rows
+from palaver.trainers.run.memory import memory_advice, most_rows
 from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.run_summary import announce
 from palaver.trainers.update.policy_update import PolicyUpdater
@@ -205,8 +205,9 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
         by_token = has_token_values(algorithm, config.critic)
         read = refuse_long_joint(env, joint.body, max_tokens, _turns(config, env), tokens=by_token)
     announce(config, team, updater, longest, rows, console, read)
-    for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
-        learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
+    with memory_advice(config, "in its largest backward pass"):
+        for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
+            learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
     with run_session(config, distributed, begun, console) as run:
         PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent).run()

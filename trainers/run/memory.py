@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from palaver.agents.llm.generation.requests import column_bytes, store_bytes
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.fused_logprobs import TILE_CUDA, keep_bytes_on
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run.errors import DeviceMemoryError
 
 GIB = 1024**3
 
@@ -133,3 +135,27 @@ def _head(tokens: int, shape: Any, device: str) -> int:
     logits = tokens * shape.vocab_size
     kept = min(4 * logits, keep_bytes_on(device))
     return kept + (4 * (min(logits, TILE_CUDA) + shape.vocab_size * shape.hidden_size) if device == "cuda" else 0)
+
+
+@contextmanager
+def memory_advice(config: RunConfig, when: str) -> Iterator[None]:
+    """Turn a lack of memory on the GPU inside into one sentence that names settings to change.
+
+    Args:
+        config: config of the run.
+        when: as "in training".
+
+    Raises:
+        DeviceMemoryError: the memory was not enough.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        changes = [f"train.micro_tokens={config.train.pass_tokens('cuda') // 2}"]
+        changes += [] if config.train.gradient_checkpointing else ["train.gradient_checkpointing=true"]
+        group = config.algorithm.group_size
+        changes += [f"algorithm.group_size={group // 2}"] if group > 3 else []
+        changes += ["policy.dtype=bf16"] if config.policy.dtype == "fp32" else []
+        changes += ["team.kind=lora"] if config.team.kind == "separate" else []
+        listed = ", ".join(changes[:-1]) + f" or {changes[-1]}" if changes[1:] else changes[0]
+        raise DeviceMemoryError(f"the GPU ran out of memory {when}: start the run again with {listed}") from error
