@@ -127,7 +127,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     refuse_team(config.team, env.possible_agents)
     at_once = env.first_to_act is None or set(env.first_to_act) >= set(env.possible_agents)
     refuse_contradictions(
-        config, algorithm, len(env.possible_agents), _turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
+        config, algorithm, len(env.possible_agents), turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
     )
     if any(env.tools(agent) for agent in env.possible_agents):
         refuse_tools(config, algorithm)
@@ -161,7 +161,7 @@ def values_legal(config: RunConfig, algorithm: Algorithm) -> bool:
     return algorithm.mixer != "none" and config.algorithm.mixer.actions == "legal"
 
 
-def _turns(config: RunConfig, env: TextEnv) -> int:
+def turns(config: RunConfig, env: TextEnv) -> int:
     """Turns of an episode, from the environment or its spec."""
     return int(getattr(env, "num_turns", palaver.spec(config.env.id).turns))
 
@@ -198,12 +198,12 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     pairs = PairReader(config, trained, distributed) if algorithm.pairs and config.algorithm.pairs.file else None
     updater = make_updater(config, algorithm, trained, distributed, start)
     learners = updater.learners
-    rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
+    rows = most_rows(config, len(learners[0].agents), len(team), turns(config, env))
     read = 0
     if joint := updater.estimator.critics.get("joint"):
         max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
         by_token = has_token_values(algorithm, config.critic)
-        read = refuse_long_joint(env, joint.body, max_tokens, _turns(config, env), tokens=by_token)
+        read = refuse_long_joint(env, joint.body, max_tokens, turns(config, env), tokens=by_token)
     announce(config, team, updater, longest, rows, console, read)
     with memory_advice(config, "in its largest backward pass"):
         for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:

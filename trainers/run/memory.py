@@ -41,12 +41,17 @@ class MemoryEstimate:
         return self.weights + self.optimizer + max(self.cache, self.activations)
 
     def __str__(self) -> str:
+        return f"{self.total / GIB:.2f} GiB ({self.parts()})"
+
+    def parts(self) -> str:
+        """The terms in GiB."""
+
         def gib(value: int) -> str:
             return f"{value / GIB:.2f}"
 
         return (
-            f"{gib(self.total)} GiB (weights {gib(self.weights)}, gradients and Adam {gib(self.optimizer)}, "
-            f"keys and values {gib(self.cache)}, activations {gib(self.activations)})"
+            f"weights {gib(self.weights)}, gradients and Adam {gib(self.optimizer)}, "
+            f"keys and values {gib(self.cache)}, activations {gib(self.activations)}"
         )
 
 
@@ -120,12 +125,25 @@ def _cache(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: 
 
 
 def _activations(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: torch.dtype, read: int) -> int:
-    shape, width = model.config.get_text_config(), max(read, prompt_tokens + config.policy.max_tokens)
+    width = max(read, prompt_tokens + config.policy.max_tokens)
+    return activations(config, model.config.get_text_config(), width, rows, dtype, next(model.parameters()).device.type)
+
+
+def activations(config: RunConfig, shape: Any, width: int, rows: int, dtype: torch.dtype, device: str) -> int:
+    """Bytes of the activations of the largest micro-batch; see `estimate`.
+
+    Args:
+        config: config of the run.
+        shape: config of the model.
+        width: tokens of the longest row.
+        rows: rows of a step.
+        dtype: of the pass.
+        device: type of the device.
+    """
     layers, hidden = shape.num_hidden_layers, shape.hidden_size
-    together = min(rows * width, max(width, config.train.pass_tokens(next(model.parameters()).device.type)))
+    together = min(rows * width, max(width, config.train.pass_tokens(device)))
     inner = getattr(shape, "intermediate_size", None) or 4 * hidden
     per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
-    device = next(model.parameters()).device.type
     total: int = together * layers * per_layer * dtype.itemsize + _head(together, shape, device)
     return total
 
