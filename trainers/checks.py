@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 
 from palaver.core import refuse
@@ -43,6 +44,7 @@ def refuse_contradictions(
     rows = most_rows(config, sharing, agents, turns)
     prompts_differ = alike is not None and not set(range(turns)) <= set(alike)
     checks = [
+        *_devices(config),
         *_players(config, algorithm, agents - len(config.team.frozen), at_once),
         _competitive_team_credit(config, algorithm, zero_sum),
         *_rollouts(config, algorithm),
@@ -77,6 +79,20 @@ def refuse_tools(config: RunConfig, algorithm: Algorithm) -> None:
         (algorithm.mixer != "none" or algorithm.pairs, f"{why}, and {others}"),
     ]
     refuse(checks)
+
+
+def _devices(config: RunConfig) -> list[Check]:
+    """Several processes have a GPU each, which a number would make one for all."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    agents = {f"team.agents.{agent}.device": each.device for agent, each in config.team.agents.items()}
+    return [
+        (
+            processes > 1 and ":" in (device or ""),
+            f"{key}={device} is one GPU for {processes} processes: set {key}=cuda, which gives each process its own "
+            "(CUDA_VISIBLE_DEVICES chooses among them)",
+        )
+        for key, device in {"device": config.device, **agents}.items()
+    ]
 
 
 def _mixing(config: RunConfig, algorithm: Algorithm, turns: int) -> list[Check]:

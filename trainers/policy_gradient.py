@@ -144,18 +144,32 @@ class PolicyGradientLoop(BaseLoop):
         return NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows)
 
     def evaluation(self, step: int) -> tuple[list[Episode], dict[str, Any]]:
-        """Episodes on the tasks of evaluations, and the results against the fixed opponent."""
+        """Episodes on the tasks of evaluations, and the results against the fixed opponent.
+
+        Each process plays its share of the tasks; all have the episodes of all, in the order of the tasks.
+        """
         config = self.session.config.eval
         tasks, team = [task.id for task in self.eval_env.tasks[: config.n]], self.seated(step)
         trained = [agent for agent, home in self.seating(step).items() if home not in self.session.config.team.frozen]
-        how: dict[str, Any] = {
-            "samples": config.samples,
-            "sampling": self.sampling(step, config.greedy),
-            "seed": config.seed,
-            "workers": self.session.config.train.workers,
-        }
-        episodes = evaluate(self.eval_env, team, tasks, **how)
-        rivals = against(self.eval_env, team, self.opponent, trained, tasks, **how)
+        distributed, sampling = self.session.distributed, self.sampling(step, config.greedy)
+        place_of = {task: place for place, task in enumerate(tasks)}
+
+        def play(players: Mapping[str, Policy]) -> list[Episode]:
+            mine = distributed.shard(list(enumerate(tasks)))
+            episodes = evaluate(
+                self.eval_env,
+                players,
+                [task for _, task in mine],
+                samples=config.samples,
+                sampling=sampling,
+                seed=config.seed,
+                workers=self.session.config.train.workers,
+                places=[place for place, _ in mine],
+            )
+            return sorted(distributed.gather(episodes), key=lambda episode: place_of[episode.task])
+
+        episodes = play(team)
+        rivals = against(team, self.opponent, trained, play)
         return episodes, {**summarize(episodes).to_dict(), "greedy": config.greedy, **rivals}
 
     def write_checkpoint(self, step: int) -> None:

@@ -45,7 +45,7 @@ from palaver.trainers.rollout.team import (
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
-from palaver.trainers.run.memory import most_rows
+from palaver.trainers.run.memory import memory_advice, most_rows
 from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.run_summary import announce
 from palaver.trainers.update.learner import Learner
@@ -127,7 +127,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     refuse_placement(config.placement, config.team, env.possible_agents)
     at_once = env.first_to_act is None or set(env.first_to_act) >= set(env.possible_agents)
     refuse_contradictions(
-        config, algorithm, len(env.possible_agents), _turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
+        config, algorithm, len(env.possible_agents), turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
     )
     if any(env.tools(agent) for agent in env.possible_agents):
         refuse_tools(config, algorithm)
@@ -161,7 +161,7 @@ def values_legal(config: RunConfig, algorithm: Algorithm) -> bool:
     return algorithm.mixer != "none" and config.algorithm.mixer.actions == "legal"
 
 
-def _turns(config: RunConfig, env: TextEnv) -> int:
+def turns(config: RunConfig, env: TextEnv) -> int:
     """Turns of an episode, from the environment or its spec."""
     return int(getattr(env, "num_turns", palaver.spec(config.env.id).turns))
 
@@ -252,15 +252,16 @@ def _train_policies(
     longest = longest_prompt(config, env, eval_env, team)
     pairs = _pair_reader(config, algorithm, learners, distributed)
     updater = make_updater(config, algorithm, learners, distributed, begun.checkpoint)
-    rows = most_rows(config, len(updater.learners[0].agents), len(team), _turns(config, env))
+    rows = most_rows(config, len(updater.learners[0].agents), len(team), turns(config, env))
     read = 0
     if joint := updater.estimator.critics.get("joint"):
         max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
         by_token = has_token_values(algorithm, config.critic)
-        read = refuse_long_joint(env, joint.body, max_tokens, _turns(config, env), tokens=by_token)
+        read = refuse_long_joint(env, joint.body, max_tokens, turns(config, env), tokens=by_token)
     announce(config, team, updater, longest, rows, console, read)
-    for learner in updater.learners if config.team.kind == "heterogeneous" else updater.learners[:1]:
-        learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
+    with memory_advice(config, "in its largest backward pass"):
+        for learner in updater.learners if config.team.kind == "heterogeneous" else updater.learners[:1]:
+            learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
     with run_session(config, distributed, begun, console) as run:
         PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent).run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -61,17 +62,40 @@ def act_batched(queries: Sequence[tuple[Policy, Request]]) -> list[list[Completi
     """Answer each policy's request, in order: `act`, one batch for all policies of one engine.
 
     A policy without a `shared_engine`, or that is its own, is queried alone. Any other engine has an
-    `act_batched` like this one.
+    `act_batched` like this one. Engines on different GPUs, and workers in other processes, answer at the same time,
+    each in a thread; those on one device, and all that is on no GPU, answer one after the other.
     """
     engines: dict[int, tuple[Any, list[int]]] = {}
     for index, (policy, _) in enumerate(queries):
         engine = getattr(policy, "shared_engine", policy)
         engines.setdefault(id(engine), (engine, []))[1].append(index)
-    completions: list[list[Completion]] = [[] for _ in queries]
+    devices: dict[str, list[tuple[Any, list[int]]]] = {}
     for engine, indices in engines.values():
-        batch = [queries[index] for index in indices]
-        alone = engine is batch[0][0]
-        answers = engine.act([request for _, request in batch]) if alone else engine.act_batched(batch)
-        for index, answer in zip(indices, answers, strict=True):
-            completions[index] = answer
+        devices.setdefault(_elsewhere(queries[indices[0]][0]), []).append((engine, indices))
+    completions: list[list[Completion]] = [[] for _ in queries]
+
+    def answer(device: str) -> None:
+        for engine, indices in devices[device]:
+            batch = [queries[index] for index in indices]
+            alone = engine is batch[0][0]
+            answers = engine.act([request for _, request in batch]) if alone else engine.act_batched(batch)
+            for index, texts in zip(indices, answers, strict=True):
+                completions[index] = texts
+
+    if len(devices) < 2:
+        for device in devices:
+            answer(device)
+        return completions
+    here, *elsewhere = sorted(devices)  # "", no GPU, comes first
+    with ThreadPoolExecutor(len(elsewhere)) as pool:
+        pending = [pool.submit(answer, device) for device in elsewhere]
+        answer(here)
+        for future in pending:
+            future.result()
     return completions
+
+
+def _elsewhere(policy: Policy) -> str:
+    """GPU or worker of a policy; "" if this process's CPU computes its answers."""
+    device = str(getattr(policy, "device", ""))
+    return device if device.startswith(("cuda", "xpu", "worker")) else ""

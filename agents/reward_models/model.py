@@ -86,7 +86,7 @@ class RewardModel:
                 ids = torch.tensor([[*text, *[self.padding] * (width - len(text))] for text in batch])
                 mask = torch.tensor([[1] * len(text) + [0] * (width - len(text)) for text in batch])
                 out = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device))
-                scores |= zip(batch, out.logits[:, 0].double().tolist(), strict=True)
+                scores |= zip(batch, out.logits[:, 0].tolist(), strict=True)
         return scores
 
     def _verdict(self, ids: Ids | PolicyError, known: dict[Ids, float]) -> Score:

@@ -118,3 +118,44 @@ def test_no_tokens() -> None:
     assert values.shape == (0,)
     assert w.grad is not None
     assert not w.grad.any()
+
+
+@pytest.mark.parametrize("keep", [1 << 30, 0])
+def test_products_of_half_precision_that_are_rounded_late(monkeypatch: pytest.MonkeyPatch, keep: int) -> None:
+    """As on CUDA, where the product of bf16 factors comes in fp32: errors are those of the factors alone."""
+    generator = torch.Generator().manual_seed(3)
+    h = torch.randn(50, 64, generator=generator).bfloat16().requires_grad_()
+    w = torch.randn(301, 64, generator=generator).bfloat16().requires_grad_()
+    targets = torch.randint(301, (50,), generator=generator)
+    exact_h, exact_w = (x.detach().double().requires_grad_() for x in (h, w))
+    exact = (exact_h @ exact_w.t()).log_softmax(-1).gather(1, targets[:, None])[:, 0]
+    exact.sum().backward()
+    early = linear_logprobs(h, w, targets, keep_bytes=keep)
+    monkeypatch.setattr(linear, "rounds_late", lambda x: x.dtype == torch.bfloat16)
+    monkeypatch.setattr(linear.torch, "mm", fp32_mm(torch.mm))
+    late = linear_logprobs(h, w, targets, keep_bytes=keep)
+    late.sum().backward()
+    assert float((late - exact).detach().abs().max()) < 1e-4
+    assert float((early - exact).detach().abs().max()) > 1e-3
+    assert_gradients_close([h.grad, w.grad], [exact_h.grad, exact_w.grad], rel=1e-2)  # they are bf16 themselves
+
+
+def fp32_mm(mm):
+    """`torch.mm` with CUDA's `out_dtype`."""
+
+    def product(left, right, *, out=None, out_dtype=None):
+        if out_dtype is None:
+            return mm(left, right, out=out)
+        assert (left.dtype, out_dtype) == (torch.bfloat16, torch.float32)
+        return mm(left.float(), right.float())
+
+    return product
+
+
+def test_sizes_follow_the_device() -> None:
+    """8,192 tokens and Qwen's vocabulary: a GPU takes 10 tiles, and keeps the softmax of up to 3,533 tokens in bf16."""
+    assert linear.keep_bytes_on("cuda") // (151_936 * 2) == 3533
+    assert linear.keep_bytes_on("cpu") == linear.keep_bytes_on("mps") == 96 << 20
+    hidden, weight = (torch.empty(size, 1, device="meta") for size in (8192, 151_936))
+    assert len([*linear.tiles(hidden, weight, None, 1.0, torch.float32)]) == 75
+    assert -(-8192 // (linear.TILE_CUDA // 151_936)) == 10

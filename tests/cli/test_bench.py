@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
+from palaver.benchmarks.performance.gpu import right
 from palaver.benchmarks.performance.pokemon.speed import compared
 
 
-@pytest.mark.parametrize(("name", "example"), [("step", "step setting=C"), ("teams", "teams size=145M")])
+@pytest.mark.parametrize(
+    ("name", "example"), [("step", "step setting=C"), ("teams", "teams size=145M"), ("gpu", "gpu --stage 1 --out")]
+)
 def test_help(palaver, name, example):
     ran = palaver("bench", name, "--help")
     assert ran.code == 0
@@ -168,5 +172,26 @@ def test_first_against_last():
 )
 def test_endurance_mistakes(palaver, arguments, message):
     ran = palaver("bench", "pokemon", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+
+
+def test_a_sampler_that_misreports_is_found(palaver, monkeypatch):
+    """Log-probs off by a thousandth: drift fails, all else goes on, and the exit code is 1."""
+    monkeypatch.setattr(right, "TRAINED", {})
+    sampled = right._drift
+    monkeypatch.setattr(right, "_drift", lambda *args: sampled(*args) + 1e-3)
+    ran = palaver("bench", "gpu", "--stage", "1", "--out", "right.jsonl", "--device", "cpu")
+    assert ran.code == 1
+    assert "FAIL  drift, fp32, plain, packed" in ran.out
+    assert "outside of their bounds: drift, fp32, plain, packed, " in ran.err
+    assert json.loads(Path("right.jsonl").read_text().splitlines()[-1])["name"] == "resume: losses"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(("--stage", "5", "--out", "x"), "less than or equal to 4"), (("--stage", "1"), "--out")]
+)
+def test_a_stage_and_a_file_are_named(palaver, arguments, message):
+    ran = palaver("bench", "gpu", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err

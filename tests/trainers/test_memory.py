@@ -11,12 +11,16 @@ from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.model.options import LoraOptions, ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.lora_policy import adapted
+from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run.distributed import Distributed
-from palaver.trainers.run.memory import estimate, facts, most_rows
+from palaver.trainers.run.errors import DeviceMemoryError
+from palaver.trainers.run.memory import estimate, facts, memory_advice, most_rows
+from palaver.trainers.train import train
 from palaver.trainers.update.critic import Critic
+from palaver.trainers.update.policy_update import PolicyUpdater
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
-from tests.trainers.toys import save_model
+from tests.trainers.toys import register_toy, save_model
 
 
 def speaker(model: Any) -> LLMPolicy:
@@ -101,3 +105,33 @@ def test_most_rows(joint: str, turns: str, rows: int) -> None:
     """G = 3, two agents with a policy each, three turns, one task."""
     settings = RunConfig.model_validate({"algorithm": {"group_size": 3, "joint": joint, "turns": turns}})
     assert most_rows(settings, 1, 2, 3) == rows
+
+
+def fails(*_: object) -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has ...")
+
+
+@pytest.mark.parametrize(("place", "when"), [("probe", "in its largest backward pass"), ("update", "in training")])
+def test_a_full_gpu_is_one_sentence_that_names_settings(place: str, when: str, tmp_path, monkeypatch) -> None:
+    register_toy()
+    run = parse(
+        {"env": {"id": "lengths-v0"}, "policy": {"model": save_model(tmp_path / "m"), "max_tokens": 8},
+         "algorithm": {"group_size": 4}, "train": {"steps": 1}, "eval": {"n": 0}, "device": "cpu"}
+    )  # fmt: skip
+    monkeypatch.setattr(PolicyUpdater, place, fails)
+    with pytest.raises(DeviceMemoryError) as caught:
+        train(run, tmp_path / "run")
+    assert str(caught.value) == (
+        f"the GPU ran out of memory {when}: start the run again with train.micro_tokens=8192, "
+        "train.gradient_checkpointing=true, algorithm.group_size=2, policy.dtype=bf16 or team.kind=lora"
+    )
+
+
+def test_what_is_set_already_is_not_advised() -> None:
+    run = RunConfig.model_validate(
+        {"train": {"micro_tokens": 512, "gradient_checkpointing": True}, "policy": {"dtype": "bf16"},
+         "team": {"kind": "lora"}, "algorithm": {"group_size": 2}}
+    )  # fmt: skip
+    advised = pytest.raises(DeviceMemoryError, match=r"start the run again with train.micro_tokens=256$")
+    with advised, memory_advice(run, "in training"):
+        fails()

@@ -16,6 +16,7 @@ from palaver.envs.base.tasks import Task
 from palaver.episodes import Episode, Turn
 from palaver.registry import Spec, register
 from palaver.trainers.config.loading import load, parse
+from palaver.trainers.rollout.evaluation import evaluate
 from palaver.trainers.rollout.metrics import agent_returns
 from palaver.trainers.rollout.opponent import against, win
 from palaver.trainers.run.logging import read_metrics
@@ -98,12 +99,12 @@ def test_win_rates_worked_out_by_hand():
     """Sample k of `xx` has 2, 4, 4, 4 letters and of `x` 1, 2, 3, 4: three victories and a draw in four games."""
     team, opponent = {"a": Script("xx"), "b": Script("x")}, {"a": Script("xx"), "b": Script("x")}
     how: dict[str, Any] = {"samples": 4, "sampling": {"a": Sampling(), "b": Sampling()}, "seed": 0}
-    found = against(Duel(), team, opponent, ["a", "b"], ["t0", "t2"], **how)
+    found = against(team, opponent, ["a", "b"], lambda players: evaluate(Duel(), players, ["t0", "t2"], **how))
     assert found == {"a/win_rate": 0.875, "a/return": 0.75, "b/win_rate": 0.125, "b/return": -0.75}
     best = {"a": Script("xxxx"), "b": Script("xxxx")}  # of four letters always
-    found = against(Duel(), team, best, ["b"], ["t0"], **how)
+    found = against(team, best, ["b"], lambda players: evaluate(Duel(), players, ["t0"], **how))
     assert found == {"b/win_rate": 0.125, "b/return": -0.75}
-    assert against(Duel(), team, {}, ["a", "b"], ["t0"], **how) == {}
+    assert against(team, {}, ["a", "b"], lambda players: []) == {}
 
 
 def settings(model: str, **changes: Any) -> dict[str, Any]:

@@ -33,6 +33,10 @@ class Host(Protocol):
         WorkerLostError: the worker is gone, or does not answer in time.
     """
 
+    @property
+    def name(self) -> str:
+        """Name of the worker."""
+
     def call(self, target: str, method: str, *arguments: Any, keep: str = "") -> Any:
         """See `PolicyWorker.call`."""
 
@@ -44,11 +48,15 @@ class Host(Protocol):
 
 
 class RemotePolicy:
-    """A language model on a worker; see `palaver.agents.base.policy.LanguageModel`."""
+    """A language model on a worker; see `palaver.agents.base.policy.LanguageModel`.
+
+    Attributes:
+        device: name of the worker, so that workers answer at the same time.
+    """
 
     def __init__(self, host: Host, facts: PolicyFacts) -> None:
         self.name, self.tokenizer, self.context, self._host = facts.name, facts.tokenizer, facts.context, host
-        self._target = f"policy/{facts.name}"
+        self._target, self.device = f"policy/{facts.name}", f"worker {host.name}"
         self._renderer = Renderer(facts.tokenizer, cast(Any, facts.chat))
 
     @property

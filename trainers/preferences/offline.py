@@ -80,7 +80,7 @@ class PairReader:
                 tokens = [completion.token_ids for completion, *_ in batch]
                 with torch.no_grad(), self.distributed.autocast(), policy.active() as model:
                     logp, _ = response_logprobs(model, prompts, tokens, self.config.agent(policy.name).sampling())
-                for row, (completion, index, agent) in zip(logp.double().tolist(), batch, strict=True):
+                for row, (completion, index, agent) in zip(logp.tolist(), batch, strict=True):
                     known[index][agent] = replace(completion, sample_logprobs=tuple(row[: len(completion.token_ids)]))
         return [replace(turn, completions=completions) for turn, completions in zip(turns, known, strict=True)]
 

@@ -62,13 +62,15 @@ def evaluate(
     sampling: Mapping[str, Sampling],
     seed: int,
     workers: int = 1,
+    places: Sequence[int] | None = None,
 ) -> list[Episode]:
     """Play `samples` independent episodes of every task; deterministic in its arguments.
 
     An environment that draws after its reset draws the same in all samples of a task: they are forks of one reset.
+    `places` are the indices of the tasks, as in `rollout`.
     """
     plan = SamplingPlan(group_size=samples, turns="independent")
-    return rollout(env, team, tasks, plan, sampling=sampling, seed=seed, workers=workers)
+    return rollout(env, team, tasks, plan, sampling=sampling, seed=seed, workers=workers, places=places)
 
 
 def summarize(episodes: Sequence[Episode]) -> Summary:

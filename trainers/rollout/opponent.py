@@ -12,12 +12,11 @@ from pathlib import Path
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.make_policy import PLAIN, parse_policy, parse_team_names
-from palaver.core import ConfigError, Sampling
+from palaver.core import ConfigError
 from palaver.envs.base.env import TextEnv
 from palaver.episodes import Episode, only_scored
 from palaver.registry import spec
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.evaluation import evaluate
 from palaver.trainers.rollout.metrics import agent_returns
 from palaver.trainers.rollout.team import model_options, parse_team, refuse_tiny
 from palaver.trainers.run.files import CONFIG
@@ -67,38 +66,26 @@ def load_opponent(
 
 
 def against(
-    env: TextEnv,
     team: Mapping[str, Policy],
     opponent: Mapping[str, Policy],
     trained: Sequence[str],
-    tasks: Sequence[str],
-    *,
-    samples: int,
-    sampling: Mapping[str, Sampling],
-    seed: int,
-    workers: int = 1,
+    play: Callable[[Mapping[str, Policy]], Sequence[Episode]],
 ) -> dict[str, float]:
     """`AGENT/win_rate` and `AGENT/return` of each trained agent with the opponent as all others.
 
     Args:
-        env: environment of the evaluation.
         team: agent -> its policy.
         opponent: agent -> the opponent's policy for it; empty: nothing is played.
         trained: agents to evaluate, one after the other.
-        tasks: as `evaluate`, and so are the others.
-        samples: see there.
-        sampling: see there; the opponent samples with the settings of the agent it replaces.
-        seed: see there.
-        workers: see there.
+        play: episodes of an evaluation of a team, as of `evaluate`; the opponent samples with the settings of the agent
+            it replaces.
 
     Raises:
         ScoringError: none of an agent's episodes could be scored.
     """
     results = {}
     for agent in trained if opponent else ():
-        players = {**opponent, agent: team[agent]}
-        episodes = evaluate(env, players, tasks, samples=samples, sampling=sampling, seed=seed, workers=workers)
-        episodes = only_scored(episodes, f"of {agent} against the opponent")
+        episodes = only_scored(play({**opponent, agent: team[agent]}), f"of {agent} against the opponent")
         results[f"{agent}/win_rate"] = sum(win(episode, agent) for episode in episodes) / len(episodes)
         results[f"{agent}/return"] = sum(agent_returns(episode)[agent] for episode in episodes) / len(episodes)
     return results

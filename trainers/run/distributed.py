@@ -1,32 +1,37 @@
 """Distributed training through accelerate; a single process has no overhead.
 
 Several processes (`accelerate launch --num_processes 2 -m palaver train ...`) hold equal weights: tasks are sharded,
-gradients are summed in one flat message per policy, and all make the same steps.
+gradients are summed in messages of about 25 MB, and all make the same steps.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list, gather_object
 from torch import Tensor
 
 from palaver.utils.machine import usable_cores
 
 T = TypeVar("T")
 
+TIMEOUT = timedelta(hours=2)  # of a collective: the others wait while one process plays its episodes or saves
+BUCKET_BYTES = 25 << 20  # of gradients summed in one message
+
 
 class Distributed:
     """Device, precision and collective operations of the processes.
 
     Args:
-        device: torch device; `auto` takes the one of accelerate.
+        device: torch device; `auto` takes the one of accelerate, and so does `cuda` where there are several processes:
+            each has a GPU of its own.
         dtype: `bf16` runs the training pass under autocast; weights, gradients and optimiser stay fp32.
         cores: number of cores to use; None takes all that the process may.
 
@@ -35,14 +40,21 @@ class Distributed:
     """
 
     def __init__(self, device: str, dtype: Literal["fp32", "bf16"], cores: int | None = None) -> None:
+        if device.startswith("cuda:") and torch.cuda.is_available():
+            torch.cuda.set_device(device)  # else libraries open a context on the first GPU, too
         AcceleratorState._reset_state()  # a second run in one process may want another precision
-        self.accelerator = Accelerator(cpu=device == "cpu", mixed_precision="bf16" if dtype == "bf16" else "no")
+        self.accelerator = Accelerator(
+            cpu=device == "cpu",
+            mixed_precision="bf16" if dtype == "bf16" else "no",
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=TIMEOUT)],
+        )
         self.autocast: Callable[[], AbstractContextManager[None]] = self.accelerator.autocast
         self.cores = cores or usable_cores()
         self.size: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
         self.is_main: bool = self.accelerator.is_main_process
-        self.device = str(self.accelerator.device) if device == "auto" else device
+        own = device == "auto" or (device == "cuda" and self.size > 1)
+        self.device = str(self.accelerator.device) if own else device
 
     def shard(self, items: Sequence[T]) -> list[T]:
         """Return this process's shard, every size-th item."""
@@ -71,16 +83,22 @@ class Distributed:
         return shared
 
     def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Replace every gradient by its sum over processes."""
+        """Replace every gradient by its sum over processes, in place and bucket by bucket."""
         if self.size == 1:
             return
-        trained = [p for p in parameters if p.requires_grad]
-        for p in trained:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-        flat = torch.cat([p.grad.reshape(-1) for p in trained if p.grad is not None])
-        flat = self.accelerator.reduce(flat, reduction="sum")
-        for p, gradient in zip(trained, flat.split([p.numel() for p in trained]), strict=True):
-            p.grad = gradient.view_as(p)
+        gradients = []
+        for p in parameters:
+            if p.requires_grad:
+                p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+                gradients.append(p.grad)
+        for bucket in buckets(gradients, BUCKET_BYTES):
+            if len(bucket) == 1 and bucket[0].is_contiguous():
+                torch.distributed.all_reduce(bucket[0])
+                continue
+            flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
+            torch.distributed.all_reduce(flat)
+            for gradient, summed in zip(bucket, flat.split([each.numel() for each in bucket]), strict=True):
+                gradient.copy_(summed.view_as(gradient))
 
     def clip_grad_norm(self, parameters: Sequence[torch.nn.Parameter], max_norm: float) -> float:
         """Sum gradients over processes and clip them to `max_norm` (0: off); return the norm before."""
@@ -90,3 +108,18 @@ class Distributed:
     def wait(self) -> None:
         """Wait until all processes have called this."""
         self.accelerator.wait_for_everyone()
+
+
+def buckets(gradients: Sequence[Tensor], most_bytes: int) -> Iterator[list[Tensor]]:
+    """Yield neighbours of one dtype and device of at most `most_bytes` together, or one larger tensor."""
+    bucket: list[Tensor] = []
+    held = 0
+    for gradient in gradients:
+        alike = not bucket or (gradient.dtype, gradient.device) == (bucket[0].dtype, bucket[0].device)
+        if bucket and (not alike or held + gradient.nbytes > most_bytes):
+            yield bucket
+            bucket, held = [], 0
+        bucket.append(gradient)
+        held += gradient.nbytes
+    if bucket:
+        yield bucket

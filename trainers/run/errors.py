@@ -13,3 +13,7 @@ class NumericalError(PalaverError):
     def __init__(self, message: str, rows: Sequence[int]) -> None:
         super().__init__(message)
         self.rows = list(rows)
+
+
+class DeviceMemoryError(PalaverError):
+    """The GPU's memory was not enough."""

@@ -48,10 +48,10 @@ class BaseLoop(ABC):
                 break
 
     def evaluate(self, step: int) -> None:
-        """Evaluate on fixed tasks with fixed seeds, on the main process."""
+        """Evaluate on fixed tasks with fixed seeds; the main process writes the result."""
         run = self.session
+        episodes, metrics = self.evaluation(step)
         if run.run_logger:
-            episodes, metrics = self.evaluation(step)
             run.run_logger.write("eval", step, {**run.clock.read(), **metrics})
             run.run_logger.episodes("eval", step, episodes)
         run.distributed.wait()
@@ -70,7 +70,7 @@ class BaseLoop(ABC):
 
     @abstractmethod
     def evaluation(self, step: int) -> tuple[list[Episode], dict[str, Any]]:
-        """Episodes of an evaluation, and its metrics."""
+        """Episodes of an evaluation over all processes, and its metrics; called on each of them."""
 
     @abstractmethod
     def write_checkpoint(self, step: int) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,8 +14,9 @@ from torch import nn
 from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.generation.requests import column_bytes, store_bytes
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.llm.scoring.fused_logprobs import KEEP_BYTES
+from palaver.agents.llm.scoring.fused_logprobs import TILE_CUDA, keep_bytes_on
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run.errors import DeviceMemoryError
 
 GIB = 1024**3
 
@@ -40,12 +43,17 @@ class MemoryEstimate:
         return self.weights + self.optimizer + max(self.cache, self.activations)
 
     def __str__(self) -> str:
+        return f"{self.total / GIB:.2f} GiB ({self.parts()})"
+
+    def parts(self) -> str:
+        """The terms in GiB."""
+
         def gib(value: int) -> str:
             return f"{value / GIB:.2f}"
 
         return (
-            f"{gib(self.total)} GiB (weights {gib(self.weights)}, gradients and Adam {gib(self.optimizer)}, "
-            f"keys and values {gib(self.cache)}, activations {gib(self.activations)})"
+            f"weights {gib(self.weights)}, gradients and Adam {gib(self.optimizer)}, "
+            f"keys and values {gib(self.cache)}, activations {gib(self.activations)}"
         )
 
 
@@ -70,6 +78,29 @@ def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class DecoderShape:
+    """Sizes of a model that its activations depend on.
+
+    Attributes:
+        layers: number of layers.
+        hidden: width of the hidden states.
+        inner: width of the feed-forward layers.
+        vocabulary: number of tokens of the vocabulary.
+    """
+
+    layers: int
+    hidden: int
+    inner: int
+    vocabulary: int
+
+    @classmethod
+    def of(cls, config: Any) -> DecoderShape:
+        """Read the sizes from the config of a model of transformers."""
+        inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+        return cls(config.num_hidden_layers, config.hidden_size, inner, config.vocab_size)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFacts:
     """Numbers of a policy and its model that the memory of a run depends on.
 
@@ -81,11 +112,8 @@ class ModelFacts:
         weights: bytes of the model's weights and of its copy for generation.
         column: bytes of the keys and values of one token.
         store: bytes that keys and values may have on its device.
-        pass_tokens: maximum padded tokens of a backward pass.
-        layers: number of layers.
-        hidden: width of the hidden states.
-        inner: width of the feed-forward layers.
-        vocabulary: number of tokens of the vocabulary.
+        device: type of its device.
+        shape: sizes of the model.
     """
 
     model: str
@@ -95,11 +123,8 @@ class ModelFacts:
     weights: int
     column: int
     store: int
-    pass_tokens: int
-    layers: int
-    hidden: int
-    inner: int
-    vocabulary: int
+    device: str
+    shape: DecoderShape
 
 
 def facts(config: RunConfig, policy: LLMPolicy, references: int = 0, shared: nn.Module | None = None) -> ModelFacts:
@@ -124,11 +149,8 @@ def facts(config: RunConfig, policy: LLMPolicy, references: int = 0, shared: nn.
         weights=sum(p.numel() * (p.element_size() + copy_bytes) for p in model.parameters()),
         column=column_bytes(shape, dtype),
         store=store_bytes(policy.device),
-        pass_tokens=config.train.pass_tokens(policy.device.type),
-        layers=shape.num_hidden_layers,
-        hidden=shape.hidden_size,
-        inner=getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size,
-        vocabulary=shape.vocab_size,
+        device=policy.device.type,
+        shape=DecoderShape.of(shape),
     )
 
 
@@ -163,13 +185,14 @@ def estimate(
     dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
     models = {policy.model: policy for policy in policies}.values()
     held += reference_weights(policies)
+    width = max(read, prompt_tokens + config.policy.max_tokens)
     return MemoryEstimate(
         weights=sum(model.weights for model in models) + 4 * (held + critics),
         optimizer=12 * (critics + sum(policy.trained for policy in policies)),
         cache=max(
             min(rows * (prompt_tokens + config.policy.max_tokens) * model.column, model.store) for model in models
         ),
-        activations=max(_activations(config, model, prompt_tokens, rows, dtype, read) for model in models),
+        activations=max(activations(config, model.shape, width, rows, dtype, model.device) for model in models),
     )
 
 
@@ -179,11 +202,48 @@ def reference_weights(policies: Sequence[ModelFacts]) -> int:
     return sum(policy.references for policy in policies) + sum(shared.values())
 
 
-def _activations(
-    config: RunConfig, model: ModelFacts, prompt_tokens: int, rows: int, dtype: torch.dtype, read: int
-) -> int:
-    width = max(read, prompt_tokens + config.policy.max_tokens)
-    together = min(rows * width, max(width, model.pass_tokens))
-    per_layer = 2 * model.hidden if config.train.gradient_checkpointing else 16 * model.hidden + 3 * model.inner
-    logits = min(together * model.vocabulary * 4, KEEP_BYTES)
-    return together * model.layers * per_layer * dtype.itemsize + logits
+def activations(config: RunConfig, shape: DecoderShape, width: int, rows: int, dtype: torch.dtype, device: str) -> int:
+    """Bytes of the activations of the largest micro-batch; see `estimate`.
+
+    Args:
+        config: config of the run.
+        shape: sizes of the model.
+        width: tokens of the longest row.
+        rows: rows of a step.
+        dtype: of the pass.
+        device: type of the device.
+    """
+    together = min(rows * width, max(width, config.train.pass_tokens(device)))
+    per_layer = 2 * shape.hidden if config.train.gradient_checkpointing else 16 * shape.hidden + 3 * shape.inner
+    return together * shape.layers * per_layer * dtype.itemsize + _head(together, shape, device)
+
+
+def _head(tokens: int, shape: DecoderShape, device: str) -> int:
+    """Bytes of the head's pass: the softmax that is kept; on CUDA also a tile of logits, and a gradient in fp32."""
+    logits = tokens * shape.vocabulary
+    kept = min(4 * logits, keep_bytes_on(device))
+    return kept + (4 * (min(logits, TILE_CUDA) + shape.vocabulary * shape.hidden) if device == "cuda" else 0)
+
+
+@contextmanager
+def memory_advice(config: RunConfig, when: str) -> Iterator[None]:
+    """Turn a lack of memory on the GPU inside into one sentence that names settings to change.
+
+    Args:
+        config: config of the run.
+        when: as "in training".
+
+    Raises:
+        DeviceMemoryError: the memory was not enough.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        changes = [f"train.micro_tokens={config.train.pass_tokens('cuda') // 2}"]
+        changes += [] if config.train.gradient_checkpointing else ["train.gradient_checkpointing=true"]
+        group = config.algorithm.group_size
+        changes += [f"algorithm.group_size={group // 2}"] if group > 3 else []
+        changes += ["policy.dtype=bf16"] if config.policy.dtype == "fp32" else []
+        changes += ["team.kind=lora"] if config.team.kind == "separate" else []
+        listed = ", ".join(changes[:-1]) + f" or {changes[-1]}" if changes[1:] else changes[0]
+        raise DeviceMemoryError(f"the GPU ran out of memory {when}: start the run again with {listed}") from error

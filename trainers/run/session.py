@@ -23,6 +23,7 @@ from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import LAUNCH, METRICS, STATUS, begin
 from palaver.trainers.run.logging import RunLogger, read_metrics
+from palaver.trainers.run.memory import memory_advice
 from palaver.utils.progress import Bar, NotebookBar
 from palaver.utils.run_folder import DiskErrorContext, locked, overwrite, replace_text
 
@@ -106,9 +107,11 @@ def run_session(config: RunConfig, distributed: Distributed, begun: RunStart, co
         FolderInUseError: another process writes into the folder.
         ConfigError: the folder holds another run.
         DiskError: the disk is full; a later resume continues exactly.
+        DeviceMemoryError: the memory of the GPU is not enough.
     """
     folder, done = begun.folder, checkpoint.step_of(begun.checkpoint) if begun.checkpoint else 0
-    with begun.hold(distributed), DiskErrorContext(f"go on with: palaver train --resume {folder}"):
+    disk_full = DiskErrorContext(f"go on with: palaver train --resume {folder}")
+    with begun.hold(distributed), disk_full, memory_advice(config, "in training"):
         # a run may have begun here while the models were loaded
         if distributed.is_main and not begun.locked and (folder / METRICS).is_file():
             raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")

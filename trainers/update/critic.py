@@ -124,7 +124,7 @@ class Critic:
         known: dict[Read, list[float]] = {}
         with torch.no_grad(), self._reading() as trunk:
             for batch in self._batches(list(dict.fromkeys(reads))):
-                value, ends = self._forward(trunk, batch).double().tolist(), accumulate(count for _, count in batch)
+                value, ends = self._forward(trunk, batch).tolist(), accumulate(count for _, count in batch)
                 known |= {read: value[end - read[1] : end] for end, read in zip(ends, batch, strict=True)}
         values = torch.tensor([value for sequence in reads for value in known[sequence]], dtype=torch.float64)
         return self.norm.denormalize(values) if self.norm else values

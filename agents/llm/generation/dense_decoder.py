@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates
+from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates, StaticKeyValues
+from palaver.agents.llm.scoring.fused_logprobs import product, rounds_late
 from palaver.agents.llm.scoring.split_head import narrowed
 
 _FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
@@ -139,24 +140,22 @@ class DenseDecoder:
         last = torch.tensor([row * P + length - 1 for row, length in enumerate(lengths)], device=ids.device)
         return self._logits(x[last]), states
 
-    def step(self, ids: Tensor, store: KeyValues) -> Tensor:
-        """See `Forward.step`."""
-        R, column = len(ids), store.column
-        cos, sin = self._rope_tables(column + 1)
+    def step(self, ids: Tensor, store: KeyValues | StaticKeyValues) -> Tensor:
+        """See `Forward.step`; with a static store nothing of it depends on the step, so that a graph can replay it."""
+        R = len(ids)
+        cos, sin = self._rope_tables(store.reach)
         positions = store.positions()
         cos, sin = cos[positions][:, None], sin[positions][:, None]  # (R, 1, d)
         mask = store.current_mask()
         x = F.embedding(ids, self.embedding)
-        for layer, keys, values in zip(self.layers, store.keys, store.values, strict=True):
+        for index, layer in enumerate(self.layers):
             qk, v = self._qkv(layer, x)
             qk = _rotate(qk, cos, sin)
-            keys.select(2, column).copy_(qk[:, self.heads :])
-            values.select(2, column).copy_(v)
             q = qk[:, : self.heads].reshape(R, self.kv_heads, -1, self.dim)  # queries of a key head as if positions
-            k, v = keys.narrow(2, 0, column + 1), values.narrow(2, 0, column + 1)
+            k, v = store.put(index, qk[:, self.heads :], v)
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
             self._finish(layer, x, mixed.reshape(R, -1))
-        store.column += 1
+        store.advance()
         return self._logits(x)
 
     def _qkv(self, layer: FoldedLayer, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,7 +207,7 @@ class DenseDecoder:
         x = self._normed(x) * self.head_norm
         if self.packed_head is not None:
             return torch.ops.mkldnn._linear_pointwise(x, self.packed_head, None, "none", [], "")  # type: ignore[no-any-return]
-        return F.linear(x, self.head).float()
+        return product(x, self.head.t(), torch.float32) if rounds_late(x) else F.linear(x, self.head).float()
 
     def _fold(self, layer: Any) -> FoldedLayer:
         attention = layer.self_attn

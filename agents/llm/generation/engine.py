@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from palaver.agents.llm.generation.requests import (
     room,
 )
 from palaver.agents.llm.generation.sampler import Sampler, uniform_table
+from palaver.agents.llm.generation.static_decode import Draws, GraphCapture, StaticSteps
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.model.options import ModelOptions
@@ -38,6 +40,9 @@ from palaver.core import PalaverWarning, PolicyError
 PREFILL_TOKENS = 16384  # most padded prompt tokens in one forward
 LEAVING_SHARE = 0.25  # the batch is repacked when this share of its rows has finished
 GPU_INTERVAL = 8  # a GPU is queried only every so many steps for the rows that have finished
+GRAPH_ROWS = 64  # most rows of a batch whose steps are CUDA graphs; beyond, operations take longer than their launches
+GRAPH_STEPS = 32  # fewest steps to come that are worth a capture
+GRAPH_LEAVING_SHARE = 0.5  # each repacking needs another capture, and at so few rows a row costs little
 
 
 class Engine:
@@ -47,6 +52,10 @@ class Engine:
         forward: the model.
         end_ids: tokens that end a row.
         decode: sampled ids to text, for stop strings.
+
+    Attributes:
+        interval: number of steps between two looks at which rows have finished.
+        static_rows: most rows of a batch whose steps have a fixed shape (`static_decode.py`).
     """
 
     def __init__(self, forward: Forward, end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
@@ -54,6 +63,12 @@ class Engine:
         self.end_ids = end_ids
         self.decode = decode
         self.interval = 1 if forward.device.type == "cpu" else GPU_INTERVAL
+        self.static_rows = GRAPH_ROWS if forward.device.type == "cuda" and isinstance(forward, DenseDecoder) else 0
+
+    @cached_property
+    def graphs(self) -> GraphCapture | None:
+        """Captures steps as CUDA graphs; None on other devices."""
+        return GraphCapture(self.forward.device) if self.forward.device.type == "cuda" else None
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
@@ -69,6 +84,17 @@ class Engine:
         """See `Generator.refresh`."""
         self.forward.refresh()
 
+    def leaving_share(self, rows: int) -> float:
+        """Share of finished rows at which a batch of so many is repacked."""
+        return GRAPH_LEAVING_SHARE if rows <= self.static_rows else LEAVING_SHARE
+
+    def steps(self, store: KeyValues, sampler: Sampler, left: int) -> Callable[[Tensor, Tensor], Draws]:
+        """Function that adds a token per row and draws the next, for at most `left` steps with the rows of now."""
+        forward = self.forward
+        if len(store.padding) <= self.static_rows and left >= GRAPH_STEPS and isinstance(forward, DenseDecoder):
+            return StaticSteps(forward, store, sampler, self.graphs)
+        return lambda ids, uniform: sampler.draw(forward.step(ids, store), uniform)
+
 
 class _Batch:
     """The rows that run together."""
@@ -83,25 +109,27 @@ class _Batch:
 
     def run(self) -> list[GenerationResult]:
         """Decode until every row has finished; samples in the order the rows were given."""
-        forward = self.engine.forward
+        engine, forward = self.engine, self.engine.forward
         logits, store = self._prefill()
         sampler = Sampler([row.sampling for row in self.rows])
         # drawn up front, (limit, R): a row is independent of the rest of its batch
         uniform = uniform_table([row.seed for row in self.rows], self.max_tokens, forward.device)
         progress = self.progress
         live = list(range(len(self.rows)))  # live[b] is the row at place b of the batch
+        advance: Callable[[Tensor, Tensor], Draws] | None = None
+        draws = sampler.draw(logits, uniform[0])
         pending: list[Tensor] = []
         drawn: list[Tensor] = []
         for step in range(self.max_tokens):
-            ids, logprobs, sample_logprobs = sampler.draw(logits, uniform[step])
+            ids, logprobs, sample_logprobs = draws
             pending.append(ids)
             drawn += (logprobs, sample_logprobs)
-            if len(pending) == self.engine.interval or step + 1 == self.max_tokens:
+            if len(pending) == engine.interval or step + 1 == self.max_tokens:
                 for taken in torch.stack(pending).tolist():
                     progress.take(live, taken)
                 pending = []
                 keep = [index for index, row in enumerate(live) if progress.finish[row] is None]
-                if len(keep) <= (1 - LEAVING_SHARE) * len(live):
+                if len(keep) <= (1 - engine.leaving_share(len(live))) * len(live):
                     progress.record(live, drawn)
                     drawn = []
                     if not keep:
@@ -109,9 +137,11 @@ class _Batch:
                     kept_rows = torch.tensor(keep, device=forward.device)
                     live = [live[index] for index in keep]
                     ids, uniform = ids[kept_rows], uniform[:, kept_rows]
+                    advance = None  # it may hold the memory that is copied next
                     store.select(kept_rows)
                     sampler = Sampler([self.rows[row].sampling for row in live])
-            logits = forward.step(ids, store)
+            advance = advance or engine.steps(store, sampler, self.max_tokens - step - 1)
+            draws = advance(ids, uniform[step + 1])
         return progress.samples()
 
     def _prefill(self) -> tuple[Tensor, KeyValues]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from palaver.agents.llm.generation.dense_decoder import PRODUCTS, DenseDecoder, FoldedLayer, FoldedProduct, Product
-from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates, as_library_cache
+from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates, StaticKeyValues, as_library_cache
 from palaver.agents.llm.generation.requests import Adapters
 from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.scoring.split_head import holds, narrowed, split_head
@@ -68,7 +68,7 @@ class AdapterDecoder(DenseDecoder):
         self._choose(torch.tensor(adapters or [-1] * len(ids), device=ids.device))
         return super().prefill(ids, lengths)
 
-    def step(self, ids: Tensor, store: KeyValues) -> Tensor:
+    def step(self, ids: Tensor, store: KeyValues | StaticKeyValues) -> Tensor:
         """See `Forward.step`."""
         self._choose(store.adapters)
         return super().step(ids, store)
@@ -194,7 +194,7 @@ class LibraryForward:
                 use_cache=True,
                 logits_to_keep=1,
             )
-        store.column += 1
+        store.advance()
         logits: Tensor = output.logits[:, -1]
         return logits.float()
 

@@ -82,6 +82,22 @@ class KeyValues:
         """Mask (R, 1, 1, column + 1) of the token that is being added; None if nothing is hidden."""
         return None if self.mask is None else self.mask[..., : self.column + 1]
 
+    @property
+    def reach(self) -> int:
+        """Columns that the next token sees, its own included."""
+        return self.column + 1
+
+    def put(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the current column (R, heads, dim) of a layer; return its keys and values (R, heads, reach, dim)."""
+        stored = self.keys[layer], self.values[layer]
+        for target, new in zip(stored, (keys, values), strict=True):
+            target.select(2, self.column).copy_(new)
+        return stored[0].narrow(2, 0, self.reach), stored[1].narrow(2, 0, self.reach)
+
+    def advance(self) -> None:
+        """Go on to the next column."""
+        self.column += 1
+
     def select(self, rows: Tensor) -> None:
         """Drop every other row, and the columns that only padded the rows that left."""
         self.padding, self.adapters = self.padding[rows], self.adapters[rows]
@@ -96,6 +112,48 @@ class KeyValues:
         self.columns -= start
         if self.mask is not None:
             self.mask = self.mask[rows, ..., start:] if bool(self.padding.any()) else None
+
+
+class StaticKeyValues:
+    """The first columns of a store in a form that no step changes: equal shapes and addresses.
+
+    Every step sees all columns, those to come masked; the current column is a tensor. It serves
+    `DenseDecoder.step` as the store itself does, and writes into the store's memory.
+
+    Args:
+        store: not changed in rows or columns while this is used.
+        columns: that a step sees; the store's current one is among them.
+        dtype: of the mask.
+    """
+
+    def __init__(self, store: KeyValues, columns: int, dtype: torch.dtype) -> None:
+        self.reach, self.adapters, self._padding = columns, store.adapters, store.padding
+        self.keys = [keys.narrow(2, 0, columns) for keys in store.keys]
+        self.values = [values.narrow(2, 0, columns) for values in store.values]
+        for tensor in (*self.keys, *self.values):
+            tensor[:, :, store.column :].zero_()  # masked, but 0 times what is not finite is not finite
+        self._column = torch.tensor([store.column], device=store.padding.device)
+        self._columns = torch.arange(columns, device=store.padding.device)
+        hidden = self._columns < store.padding[:, None]
+        self._mask = torch.zeros(hidden.shape, device=hidden.device, dtype=dtype).masked_fill_(hidden, float("-inf"))
+
+    def positions(self) -> Tensor:
+        """See `KeyValues.positions`."""
+        return self._column - self._padding
+
+    def current_mask(self) -> Tensor:
+        """See `KeyValues.current_mask`; (R, 1, 1, reach)."""
+        return self._mask.masked_fill(self._columns > self._column, float("-inf"))[:, None, None]
+
+    def put(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """See `KeyValues.put`."""
+        self.keys[layer].index_copy_(2, self._column, keys[:, :, None])
+        self.values[layer].index_copy_(2, self._column, values[:, :, None])
+        return self.keys[layer], self.values[layer]
+
+    def advance(self) -> None:
+        """See `KeyValues.advance`; the store's own column stays."""
+        self._column += 1
 
 
 class _Layer(CacheLayerMixin):  # type: ignore[misc]
@@ -120,11 +178,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor]:
         """Write (R, heads, 1, dim) and return (R, heads, column + 1, dim)."""
         del args, kwargs
-        column = self.store.column
-        keys, values = self.store.keys[self.index], self.store.values[self.index]
-        keys[:, :, column] = key_states[:, :, 0]
-        values[:, :, column] = value_states[:, :, 0]
-        return keys[:, :, : column + 1], values[:, :, : column + 1]
+        return self.store.put(self.index, key_states[:, :, 0], value_states[:, :, 0])
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Length and offset of what a query may see."""

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.scoring.truncation import kept_floor, largest, nucleus_floor
+from palaver.agents.llm.scoring.truncation import bisected_floor, kept_floor, largest, nucleus_floor, widest
 from palaver.core import Sampling
 
 NUCLEUS_GUESSES = (64, 512)
@@ -29,8 +29,14 @@ def uniforms(seed: int, n: int) -> np.ndarray:
 
 
 def uniform_table(seeds: Sequence[int], n: int, device: torch.device) -> Tensor:
-    """The `uniforms` of rows with these seeds, (n, R)."""
-    return torch.from_numpy(np.stack([uniforms(seed, n) for seed in seeds], 1)).to(device)
+    """The `uniforms` of rows with these seeds, (n, R), below 1 in the device's `widest` dtype."""
+    table = torch.from_numpy(np.stack([uniforms(seed, n) for seed in seeds], 1)).to(widest(device))
+    return table.clamp_max_(_below_one(table.dtype)).to(device)
+
+
+def _below_one(dtype: torch.dtype) -> float:
+    """Largest number below 1."""
+    return 1.0 - torch.finfo(dtype).eps / 2
 
 
 class Sampler:
@@ -52,7 +58,7 @@ class Sampler:
 
         Args:
             logits: (R, V) fp32.
-            uniform: (R,) float64 in [0, 1).
+            uniform: (R,) in [0, 1), of the dtype `widest`.
 
         Returns:
             ids (R,), their log-probabilities (R,) under softmax(logits), and (R,) under the distribution drawn from.
@@ -75,7 +81,7 @@ def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, T
         return ids, top - total, torch.zeros_like(top)
     if 0 < top_k < logits.shape[-1]:
         values, candidates = largest(logits, top_k)
-        weights = (values.double() / temperature).softmax(-1)
+        weights = (values.to(widest(values.device)) / temperature).softmax(-1)
         if top_p < 1:
             weights = weights.masked_fill(weights < nucleus_floor(weights, top_p), 0.0)
         ids, drawn = _draw_among(candidates, weights, uniform)
@@ -88,8 +94,11 @@ def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, T
 def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
     """Draw from the nucleus of (R, V).
 
-    The draw is among a few leading tokens if they hold the nucleus, else down to its lowest token.
+    The draw is among a few leading tokens if they hold the nucleus, else down to its lowest token. On other devices
+    than a CPU the answer to that question would have to be waited for, and could not be part of a graph.
     """
+    if probabilities.device.type != "cpu":
+        return _draw_all(_above(probabilities, bisected_floor(probabilities, top_p)), uniform)
     for k in NUCLEUS_GUESSES:
         if 8 * k <= probabilities.shape[-1]:
             values, candidates = largest(probabilities, k)
@@ -98,11 +107,16 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
             # equals of the last candidate may lie outside, so it must not be in the nucleus
             if bool(((weights.sum(-1) >= top_p) & (weights[:, -1] < lowest[:, 0])).all()):
                 return _draw_among(candidates, weights.masked_fill(weights < lowest, 0.0), uniform)
-    return _draw_all(probabilities.masked_fill(probabilities < kept_floor(probabilities, top_p), 0.0), uniform)
+    return _draw_all(_above(probabilities, kept_floor(probabilities, top_p)), uniform)
+
+
+def _above(probabilities: Tensor, floor: Tensor) -> Tensor:
+    """Probabilities (R, V) below the floor (R, 1) set to 0."""
+    return probabilities.masked_fill(probabilities < floor, 0.0)
 
 
 def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids (R,) drawn from weights (R, k) float64 over candidates (R, k); their log-probs."""
+    """Ids (R,) drawn from `widest` weights (R, k) over candidates (R, k); their log-probs."""
     candidates, order = candidates.sort(-1)
     weights = weights.gather(-1, order)
     cumulative = weights.cumsum(-1)
@@ -122,14 +136,15 @@ def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     sums = weights[:, : full_blocks * BLOCK].view(R, full_blocks, BLOCK).sum(-1)
     if full_blocks < blocks:
         sums = torch.cat((sums, weights[:, full_blocks * BLOCK :].sum(-1, keepdim=True)), -1)
-    cumulative = sums.double().cumsum(-1)
+    wide = widest(weights.device)
+    cumulative = sums.to(wide).cumsum(-1)
     block = _invert(cumulative, uniform)[:, None]
-    share = sums.gather(-1, block).double()
+    share = sums.gather(-1, block).to(wide)
     # what is left of the uniform number within the block, in [0, 1)
     within = (uniform[:, None] * cumulative[:, -1:] - cumulative.gather(-1, block) + share) / share
     members = block * BLOCK + torch.arange(BLOCK, device=weights.device)
-    inside = weights.gather(-1, members.clamp_max(V - 1)).double().masked_fill_(members >= V, 0.0)
-    index = _invert(inside.cumsum(-1), within[:, 0].clamp_(0.0, 1.0 - 2.0**-53))[:, None]
+    inside = weights.gather(-1, members.clamp_max(V - 1)).to(wide).masked_fill_(members >= V, 0.0)
+    index = _invert(inside.cumsum(-1), within[:, 0].clamp_(0.0, _below_one(wide)))[:, None]
     drawn = (inside.gather(-1, index) / cumulative[:, -1:])[:, 0].log().float()
     return members.gather(-1, index)[:, 0].clamp_max_(V - 1), drawn
 
@@ -137,7 +152,7 @@ def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
 def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:
     """First index (R,) whose share of the cumulative weights exceeds the uniform number.
 
-    The weights are (R, k), float64.
+    The weights are (R, k), of the dtype `widest`.
     """
     # dividing makes the last share exactly 1 > u, so that a place of weight 0 is never taken
     shares = cumulative / cumulative[:, -1:]

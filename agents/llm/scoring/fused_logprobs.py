@@ -19,12 +19,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-KEEP_BYTES = 96 << 20
+KEEP_BYTES = {"cuda": 1 << 30}  # most memory of a softmax that is kept for the backward pass
+KEEP_ELSEWHERE = 96 << 20
 CHUNK_BYTES = 16 << 20
 MIN_CHUNK = 32
 TILE = 1 << 19  # logits of a tile on a CPU, 2 MiB in fp32
 TILE_COLUMNS = 2048  # of the vocabulary, on a CPU; elsewhere a tile has them all, for few large operations are faster
 TILE_ELSEWHERE = 1 << 24
+TILE_CUDA = 1 << 27  # each tile reads the whole head and adds a gradient of its size, so few and large ones
 
 Tile = tuple[slice, slice, Tensor]  # rows, columns, and the part of a table (n, V) there
 
@@ -35,7 +37,7 @@ def linear_logprobs(
     targets: Tensor,
     bias: Tensor | None = None,
     temperature: float = 1.0,
-    keep_bytes: int = KEEP_BYTES,
+    keep_bytes: int | None = None,
 ) -> Tensor:
     """log softmax((hidden @ weight.T + bias) / temperature)[targets], differentiable.
 
@@ -45,16 +47,22 @@ def linear_logprobs(
         targets: (n,) ids below V.
         bias: (V,) or None.
         temperature: divides the logits.
-        keep_bytes: most memory for the softmax kept for the backward pass.
+        keep_bytes: most memory for the softmax kept for the backward pass; None: `keep_bytes_on` the device.
 
     Returns:
         (n,), fp32 (fp64 for fp64 input). Under autocast the products are in its dtype, the softmax in fp32.
     """
+    keep_bytes = keep_bytes_on(hidden.device.type) if keep_bytes is None else keep_bytes
     with products_of(hidden) as compute:
         result: Tensor = _LinearLogprobs.apply(  # type: ignore[no-untyped-call]
             hidden, weight, targets, bias, temperature, keep_bytes, compute
         )
     return result
+
+
+def keep_bytes_on(device: str) -> int:
+    """Most memory of a softmax that is kept for the backward pass, on this type of device."""
+    return KEEP_BYTES.get(device, KEEP_ELSEWHERE)
 
 
 @contextmanager
@@ -89,9 +97,11 @@ class _LinearLogprobs(torch.autograd.Function):
         stored_logits, total = None, None
         if keep:
             stored_logits = hidden.new_empty((n, vocabulary), dtype=compute)
-            for rows in _chunks(n, vocabulary, compute):
+            for rows in _chunks(h, vocabulary):
                 logits = head_logits(h[rows], w, bias, temperature, stored_logits[rows])
                 logprobs[rows] = _softmax_(logits, targets[rows])
+                if logits.dtype != compute:
+                    stored_logits[rows] = logits
         else:
             total, at_target = _log_sum_exp(h, w, targets, bias, temperature, wide)
             logprobs = at_target - total
@@ -171,7 +181,7 @@ def _probabilities(
         for rows, columns, logits in tiles(h, w, bias, temperature, total.dtype):
             yield rows, columns, logits.sub_(total[rows, None]).exp_()
         return
-    for rows in _chunks(len(h), len(w), h.dtype):
+    for rows in _chunks(h, len(w)):
         if stored_logits is None:
             slope = head_logits(h[rows], w, bias, temperature, None)
             _softmax_(slope, targets[rows])
@@ -208,7 +218,8 @@ def tiles(
     n, vocabulary = len(hidden), len(weight)
     cpu = hidden.device.type == "cpu"
     wide = min(TILE_COLUMNS, vocabulary) if cpu else vocabulary
-    high = max(1, (TILE if cpu else TILE_ELSEWHERE) // wide)
+    size = {"cpu": TILE, "cuda": TILE_CUDA}.get(hidden.device.type, TILE_ELSEWHERE)
+    high = max(1, size // wide)
     for column in range(0, vocabulary, wide):
         columns = slice(column, min(column + wide, vocabulary))
         tile_bias = None if bias is None else bias[columns]
@@ -217,15 +228,18 @@ def tiles(
             yield rows, columns, head_logits(hidden[rows], weight[columns], tile_bias, temperature, None).to(dtype)
 
 
-def _chunks(n: int, vocabulary: int, dtype: torch.dtype) -> Iterator[slice]:
-    size = max(MIN_CHUNK, CHUNK_BYTES // (vocabulary * dtype.itemsize))
+def _chunks(h: Tensor, vocabulary: int) -> Iterator[slice]:
+    """Rows of `h` whose logits are computed at once where all are kept."""
+    n, cuda = len(h), h.device.type == "cuda"
+    size = max(MIN_CHUNK, TILE_CUDA // vocabulary if cuda else CHUNK_BYTES // (vocabulary * h.dtype.itemsize))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
 
 def head_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, out: Tensor | None) -> Tensor:
-    """(c, V) in the compute dtype, divided by the temperature."""
-    logits = torch.mm(hidden, weight.t(), out=out)
+    """(c, V) divided by the temperature: in the compute dtype and `out`, or in a new fp32 table (`rounds_late`)."""
+    late = rounds_late(hidden)
+    logits = product(hidden, weight.t(), torch.float32) if late else torch.mm(hidden, weight.t(), out=out)
     if bias is not None:
         logits += bias
     if temperature != 1:
@@ -254,7 +268,19 @@ def accumulate(total: Tensor, left: Tensor, right: Tensor) -> None:
     if total.dtype == left.dtype:
         total.addmm_(left, right)
     else:
-        total += left @ right
+        total += product(left, right, total.dtype)
+
+
+def rounds_late(x: Tensor) -> bool:
+    """True if products of this tensor can be had in fp32, as they are summed: half precision on CUDA."""
+    return x.device.type == "cuda" and x.dtype in (torch.bfloat16, torch.float16)
+
+
+def product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+    """left @ right in a dtype, without rounding to the operands' dtype in between where the device allows it."""
+    if dtype == torch.float32 and rounds_late(left):
+        return torch.mm(left, right, out_dtype=dtype)
+    return torch.mm(left, right).to(dtype)
 
 
 def linear_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None = None, temperature: float = 1.0) -> Tensor:

@@ -20,6 +20,12 @@ from torch.utils.checkpoint import checkpoint
 from palaver.core import Sampling
 
 CHUNK_BYTES = 64 << 20  # of the logits computed at once
+_ONE = 0x3F800000  # bits of 1.0 in fp32
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """Dtype of cumulative sums and of uniform numbers: fp64, and fp32 on Apple's GPUs, which have no other."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def support(logits: Tensor, sampling: Sampling) -> Tensor:
@@ -27,7 +33,7 @@ def support(logits: Tensor, sampling: Sampling) -> Tensor:
 
     Top-k comes first, then top-p of the remaining tokens. Tokens as likely as the last one inside are inside.
     """
-    scaled = logits.detach().double() / (sampling.temperature or 1.0)
+    scaled = logits.detach().to(widest(logits.device)) / (sampling.temperature or 1.0)
     inside = torch.ones_like(scaled, dtype=torch.bool)
     if 0 < sampling.top_k < logits.shape[1]:
         inside = scaled >= largest(scaled, sampling.top_k)[0][:, -1:]
@@ -99,7 +105,7 @@ def nucleus_floor(weights: Tensor, top_p: float) -> Tensor:
     The nucleus is the smallest leading set whose mass reaches top_p, with all weights equal to its last one: their
     order must not choose among them.
     """
-    before = weights.cumsum(-1, dtype=torch.float64) - weights
+    before = weights.cumsum(-1, dtype=widest(weights.device)) - weights
     size = (before < top_p).sum(-1, keepdim=True).clamp_min_(1)
     return weights.gather(-1, size - 1)
 
@@ -111,3 +117,20 @@ def kept_floor(probabilities: Tensor, top_p: float) -> Tensor:
     else:
         ordered = probabilities.sort(-1, descending=True).values
     return nucleus_floor(ordered, top_p)
+
+
+def bisected_floor(probabilities: Tensor, top_p: float) -> Tensor:
+    """`kept_floor` of fp32 probabilities (R, V), without a sort and without reading a result.
+
+    The floor is the smallest t for which the tokens more likely than t have less mass than top_p. Positive floats are
+    ordered as their bits, so that 30 halvings of the bits between 0 and 1 find it exactly.
+    """
+    low = torch.zeros((len(probabilities), 1), dtype=torch.int32, device=probabilities.device)
+    high = torch.full_like(low, _ONE)
+    for _ in range(_ONE.bit_length()):
+        middle = (low + high) // 2
+        above = probabilities > middle.view(torch.float32)
+        mass = torch.where(above, probabilities, 0.0).sum(-1, keepdim=True, dtype=widest(probabilities.device))
+        enough = mass >= top_p  # so the floor lies above the middle
+        low, high = torch.where(enough, middle + 1, low), torch.where(enough, high, middle)
+    return high.view(torch.float32)

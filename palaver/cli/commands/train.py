@@ -76,8 +76,10 @@ def train(
         return
     need("training", "train")
     if dry_run:
-        summary = check(job)
+        summary, memory = check(job)
         announce(job)
+        for line in memory:
+            say(line)
         say(Text(f"{summary}; nothing was run", style="dim"))
         return
     exit_if_interrupted(run(job, finish), job)
@@ -149,16 +151,24 @@ def _team(config: RunConfig) -> str:
     return f"{config.policy.model}, {kind}: {SHARING[kind]}"
 
 
-def check(job: folders.TrainJob) -> str:
-    """Check a run before it loads a model; returns a description of its work.
+def check(job: folders.TrainJob) -> tuple[str, list[str]]:
+    """Check a run before it loads a model; returns a description of its work, and of the memory that it takes on a GPU.
 
     Raises:
         PalaverError: the first mistake found.
     """
-    from palaver.trainers.train import prepare
+    from palaver.trainers.train import prepare, turns, values_legal
 
-    _, env, eval_env = prepare(job.config)
-    return f"{len(env.tasks)} training tasks, {len(eval_env.tasks)} evaluation tasks"
+    config = job.config
+    algorithm, env, eval_env = prepare(config)
+    summary = f"{len(env.tasks)} training tasks, {len(eval_env.tasks)} evaluation tasks"
+    if values_legal(config, algorithm) or config.policy.model == "tiny" or config.team.kind == "heterogeneous":
+        return summary, []
+    from palaver.trainers.run import memory_plan
+
+    agents = len(config.team.trained(env.possible_agents))
+    work = memory_plan.team_work(config, algorithm, agents, turns(config, env))
+    return summary, memory_plan.lines(config, config.policy.model, work)
 
 
 def finish(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`palaver bench`: speed and memory of steps, teams, programs and battles."""
+"""`palaver bench`: speed and memory of steps, teams, programs and battles, and acceptance of a GPU."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from palaver.cli import options
-from palaver.cli.output import note
+from palaver.cli.output import errors, note, say
 from palaver.core import ConfigError, need
 
-HELP = """Measure the speed of steps, teams, programs and battles.
+HELP = """Measure the speed of steps, teams, programs and battles, and accept a GPU.
 
-Each takes KEY=VALUE settings, which --explain lists.
+Each but `gpu` takes KEY=VALUE settings, which --explain lists.
 
 [cyan]palaver bench step setting=C prompts=8[/cyan]
 
@@ -22,6 +23,20 @@ Each takes KEY=VALUE settings, which --explain lists.
 [cyan]palaver bench sandbox[/cyan]
 
 [cyan]palaver bench pokemon[/cyan]
+
+[cyan]palaver bench gpu --stage 1 --out right.jsonl[/cyan]
+"""
+GPU = """Accept a GPU in four stages: right numbers, decoding, updates, whole steps. Exit code 1 if a bound fails.
+
+Weights are random in Qwen3-0.6B's shape, and nothing is fetched; a stage takes at most 10 minutes. Every measurement is
+a line with PASS, FAIL, SKIP or INFO, and a JSON line of the file. On a CPU a tiny model runs, and what needs a GPU is
+skipped by name.
+
+[bold]Examples[/bold]
+
+[cyan]palaver bench gpu --stage 1 --out right.jsonl[/cyan]
+
+[cyan]palaver bench gpu --stage 2 --out decode.jsonl --device cuda:1[/cyan]
 """
 POKEMON = """Turns per second of random players through pokemon-v1, and through poke-env if it is installed.
 
@@ -115,6 +130,22 @@ def teams(
 
     plan = options.settings(TeamBenchmark, settings)
     options.explain(plan) if explain else run(plan, as_json=as_json, out=out, log=note)
+
+
+@app.command(help=GPU)
+def gpu(
+    stage: Annotated[int, typer.Option(min=1, max=4, help="1 right, 2 decode, 3 update, 4 step.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File of JSON lines.")],
+    device: options.Device = "auto",
+) -> None:
+    """Accept a GPU in four stages."""
+    need("this benchmark", "train")
+    from palaver.benchmarks.performance.gpu.run import run as accept
+
+    failed = accept(stage, out, device, say)
+    if failed:
+        errors.print(Text(f"outside of their bounds: {', '.join(failed)}"), soft_wrap=True)
+        raise typer.Exit(1)
 
 
 @app.command(help=POKEMON)

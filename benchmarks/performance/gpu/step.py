@@ -1,0 +1,61 @@
+"""Stage 4: whole training steps of two agents, by kind of team and number of prompts, and memory over 20 steps."""
+
+from __future__ import annotations
+
+import gc
+
+from palaver.benchmarks.performance.gpu.record import Bound, StageRecord
+from palaver.benchmarks.performance.gpu.workload import Workload
+
+PEER_S = 6.5  # published seconds a prompt of the peer, 1.7B, one card: 1.8 s an environment step, 3.6 steps a prompt
+MOST_S = {1: Bound(0.85), 8: Bound(1.3)}  # of a step of so many prompts, separate models
+TIMES_PEER = Bound(10, most=False)
+MOST_LORA = Bound(1.4)  # memory, in that of one agent that trains a whole model
+GROWTH = Bound(0.01)
+STEPS = 20
+
+
+def run(record: StageRecord, work: Workload) -> None:
+    """Measure stage 4."""
+    peaks: dict[str, int] = {}
+    for kind in ("one", "separate", "shared", "lora"):
+        for prompts in (1, 8) if kind == "separate" else (8,):
+            record.measure(
+                f"step, {kind}, B {prompts}",
+                lambda kind=kind, prompts=prompts: _step(record, work, kind, prompts, peaks),  # type: ignore[misc]
+            )
+    if record.gpu_only("memory of lora") and {"one", "lora"} <= peaks.keys():
+        record.value("memory of lora", peaks["lora"] / peaks["one"], "x one", MOST_LORA, **peaks)
+    record.measure("memory over steps", lambda: _growth(record, work))
+    record.skip(
+        "peer in turns", "its script is given to: palaver bench step setting=Qwen3-0.6B device=cuda peer_script="
+    )
+
+
+def _step(record: StageRecord, work: Workload, kind: str, prompts: int, peaks: dict[str, int]) -> None:
+    """Seconds of a step of 256 tokens an answer, after one that is not counted."""
+    gc.collect()  # the loop before may live in a circle
+    before = work.allocated()
+    loop = work.loop(kind, prompts, 4)
+    steps = iter(range(1, 6))
+    lines = []
+    peak = work.peak(lambda: lines.append(work.seconds(lambda: loop.step(next(steps))))) - before
+    seconds = lines[0]
+    name = f"step, {kind}, B {prompts}"
+    record.value(name, seconds, "s", MOST_S.get(prompts) if kind == "separate" else None, peak_bytes=peak)
+    if kind == "separate" and prompts == 8 and record.gpu_only(f"{name}: against the peer's published rate"):
+        record.value(f"{name}: against the peer's published rate", PEER_S * prompts / seconds, "x", TIMES_PEER)
+    if prompts == 8:
+        peaks[kind] = peak
+
+
+def _growth(record: StageRecord, work: Workload) -> None:
+    """Memory that torch holds after step 20, over that after step 3."""
+    if not record.gpu_only("memory over steps"):
+        return
+    loop = work.loop("separate", 1, STEPS)
+    held = []
+    for step in range(1, STEPS + 1):
+        loop.step(step)
+        held.append(work.allocated())
+    record.value("memory over steps", held[-1] / held[2] - 1, "", GROWTH, bytes=held)

@@ -1,0 +1,108 @@
+"""Memory of each kind of team on a GPU, by hand for the shape of Qwen3-0.6B."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from palaver.agents.llm.scoring.fused_logprobs import TILE_CUDA
+from palaver.trainers.algorithms.base import chosen
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run.memory_plan import adapter_numbers, lines, memory_plan, model_shape, team_work
+from tests.models import tiny_gpt2
+from tests.trainers.toys import save_model
+
+NUMBERS = 596_049_920  # 28 x (1024 x (2 x 2048 + 2 x 1024 + 3 x 3072) + 2 x 1024 + 2 x 128) + 151,936 x 1024 + 1024
+ADAPTER = 16 * 28 * (3072 + 2 * 2048 + 3072 + 3 * 4096)  # q, k and v, o, the three of the feed-forward block
+
+
+@pytest.fixture(scope="module")
+def qwen():
+    with torch.device("meta"):
+        return Qwen3ForCausalLM(
+            Qwen3Config(
+                vocab_size=151_936, hidden_size=1024, intermediate_size=3072, num_hidden_layers=28, head_dim=128,
+                num_attention_heads=16, num_key_value_heads=8, tie_word_embeddings=True,
+            )
+        )  # fmt: skip
+
+
+def run(**sections) -> RunConfig:
+    values = {
+        "policy": {"dtype": "bf16", "max_tokens": 256, "max_prompt_tokens": 1000},
+        "algorithm": {"group_size": 4},
+        "train": {"prompts_per_step": 2},
+    }
+    return RunConfig.model_validate(values | sections)
+
+
+def plan(qwen, config: RunConfig, agents: int = 2):
+    return memory_plan(config, qwen, team_work(config, chosen(config.algorithm), agents, 1))
+
+
+def test_weights_gradients_and_moments(qwen) -> None:
+    """18 bytes a trained number, 22 with a reference; adapters 16 on a base of 2 and a folded copy of 2."""
+    assert sum(p.numel() for p in qwen.parameters()) == NUMBERS
+    found = plan(qwen, run())
+    trained = {name: estimate.weights + estimate.optimizer for name, estimate in found.items()}
+    assert trained == {
+        "separate, all agents on one GPU": 2 * 18 * NUMBERS,
+        "separate, a GPU for each agent": 18 * NUMBERS,
+        "shared": 18 * NUMBERS,
+        "lora": 4 * NUMBERS + 2 * 16 * ADAPTER,
+    }
+    with_reference = plan(qwen, run(kl={"coef": 0.1}))
+    assert with_reference["shared"].weights + with_reference["shared"].optimizer == 22 * NUMBERS
+    assert with_reference["lora"].weights - found["lora"].weights == 2 * 4 * ADAPTER
+    exact = run(policy={"dtype": "fp32", "max_tokens": 256, "max_prompt_tokens": 1000})
+    assert plan(qwen, exact)["shared"].weights == (4 + 4) * NUMBERS
+
+
+def test_the_known_totals() -> None:
+    """18 bytes: 0.6B take 11 GB, as scale by hand: 1.7B 31, 4B 72, 8B 147."""
+    assert round(18 * NUMBERS / 1e9) == 11
+
+
+def test_keys_and_values_and_activations(qwen) -> None:
+    """2 tasks x 4 answers of 1,256 columns, each 2 x 28 x 8 x 128 numbers of bf16; 16,384 tokens a pass."""
+    found = plan(qwen, run())
+    one = 8 * 1256 * 2 * 28 * 8 * 128 * 2
+    assert [estimate.cache for estimate in found.values()] == [one, one, 2 * one, 2 * one]
+    tokens = 8 * 1256
+    head = (1 << 30) + 4 * (TILE_CUDA + 151_936 * 1024)
+    assert found["lora"].activations == tokens * 28 * (16 * 1024 + 3 * 3072) * 2 + head
+    assert found["shared"].activations == 16_384 * 28 * (16 * 1024 + 3 * 3072) * 2 + head
+    spared = plan(qwen, run(train={"prompts_per_step": 2, "gradient_checkpointing": True}))
+    assert spared["lora"].activations == tokens * 28 * 2 * 1024 * 2 + head
+
+
+def test_critics(qwen) -> None:
+    """A trunk for each policy, or one for the team (tied: all the numbers), of 16 bytes a number."""
+    for name, critics in (("ippo", (2, 1, 1)), ("mappo", (1, 1, 1))):
+        config = run(algorithm={"name": name, "group_size": 4}, critic={"model": "separate"})
+        *full, lora = plan(qwen, config).values()
+        for found, models, own in zip(full, (2, 1, 1), critics, strict=True):
+            assert found.weights + found.optimizer == (18 * models + 16 * own) * NUMBERS
+        assert lora.weights + lora.optimizer == 4 * NUMBERS + (2 + critics[0]) * 16 * ADAPTER
+    config = run(algorithm={"name": "ippo", "group_size": 4}, critic={"model": "shared"})
+    assert plan(qwen, config)["shared"].weights == plan(qwen, run())["shared"].weights
+
+
+def test_adapters_of_some_layers(qwen) -> None:
+    some = run(team={"kind": "lora", "lora": {"rank": 8, "targets": ["q_proj", "v_proj"]}})
+    assert adapter_numbers(qwen, some) == 8 * 28 * (1024 + 2048 + 1024 + 1024)
+    every = run(team={"kind": "lora", "lora": {"rank": 8}})
+    assert adapter_numbers(tiny_gpt2(), every) == 8 * 2 * (32 + 96 + 32 + 32 + 32 + 128 + 128 + 32)
+
+
+def test_the_description(tmp_path) -> None:
+    work = team_work(run(), chosen(run().algorithm), 2, 1)
+    first, *rest = lines(run(), save_model(tmp_path / "m"), work)
+    assert "26,944 numbers" in first
+    assert [line.split("  ")[1] for line in rest][2:] == ["shared", "lora"]
+    assert all("GiB" in line for line in rest)
+    assert lines(run(), "nobody/nothing-here", work) == [
+        "memory per GPU: not known, as the config of nobody/nothing-here is not on this machine"
+    ]
+    assert model_shape(str(tmp_path)) is None

@@ -1,0 +1,156 @@
+"""Memory on each GPU for every kind of team, from a model's config alone, before anything is loaded.
+
+A trained number takes 4 bytes of weight, 4 of gradient and 8 of Adam's moments in fp32, and the copy that generation
+computes with 2 more in bf16 (4 in fp32): 18 bytes; a reference of the KL penalty 4 more. A frozen base under adapters
+takes 2 and the copy 2 in bf16.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.pytorch_utils import Conv1D
+
+from palaver.agents.llm.generation.dense_decoder import DenseDecoder
+from palaver.agents.llm.generation.requests import column_bytes
+from palaver.agents.llm.model.load import is_adapter, quiet
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run.memory import GIB, DecoderShape, MemoryEstimate, activations, most_rows
+
+
+def model_shape(source: str) -> Any | None:
+    """Model of a folder, or of the hub if its config is on this machine, on the meta device; None if there is none."""
+    folder = os.path.expanduser(source)
+    if is_adapter(source):
+        return None
+    try:
+        with quiet():
+            shape = AutoConfig.from_pretrained(folder if Path(folder).is_dir() else source, local_files_only=True)
+            with torch.device("meta"):
+                return AutoModelForCausalLM.from_config(shape)
+    except (OSError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class TeamWork:
+    """Work of a run that its memory depends on.
+
+    Attributes:
+        agents: number of trained agents.
+        rows: most completions of one agent in one step.
+        prompt_tokens: most tokens of a prompt.
+        critic: critics with trunks of their own: `own`, one of each policy, `joint`, one of the team, or neither.
+    """
+
+    agents: int
+    rows: int
+    prompt_tokens: int
+    critic: str = "none"
+
+
+def team_work(config: RunConfig, algorithm: Algorithm, agents: int, turns: int) -> TeamWork:
+    """Work of a run of `agents` trained agents, with prompts as long as they may be."""
+    critic = algorithm.estimator if config.critic.model == "separate" else "none"
+    return TeamWork(agents, most_rows(config, 1, agents, turns), config.policy.max_prompt_tokens, critic)
+
+
+def memory_plan(config: RunConfig, model: Any, work: TeamWork) -> dict[str, MemoryEstimate]:
+    """Memory of one GPU for each kind of team.
+
+    Args:
+        config: config of the run; its own `team.kind` is one of the rows.
+        model: all agents' model, on any device.
+        work: see `TeamWork`.
+
+    Returns:
+        Name of the placement -> estimate. Agents on one GPU are trained and generate in turn where their models are
+        separate, and in one batch where they share one.
+    """
+    dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
+    numbers = sum(p.numel() for p in model.parameters())
+    adapter = adapter_numbers(model, config)
+    folds = DenseDecoder.supports(model)
+    copy_bytes = dtype.itemsize if folds or dtype != torch.float32 else 0
+    reference = 4 if config.kl.coef > 0 else 0
+    trunk = numbers - (0 if _tied(model) else model.get_output_embeddings().weight.numel())
+
+    def estimate(models: int, sharing: int) -> MemoryEstimate:
+        critics = trunk * {"own": models, "joint": 1}.get(work.critic, 0)
+        return MemoryEstimate(
+            weights=models * numbers * (4 + copy_bytes + reference) + 4 * critics,
+            optimizer=12 * (models * numbers + critics),
+            cache=_cache(config, model, work, sharing, dtype),
+            activations=_activations(config, model, work, sharing, dtype),
+        )
+
+    base = numbers * dtype.itemsize * (2 if folds else 1)
+    critic_adapters = {"own": work.agents, "joint": 1}.get(work.critic, 0)
+    lora = MemoryEstimate(
+        weights=base + work.agents * adapter * (4 + reference) + 4 * critic_adapters * adapter,
+        optimizer=12 * adapter * (work.agents + critic_adapters),
+        cache=_cache(config, model, work, work.agents, dtype),
+        activations=_activations(config, model, work, 1, dtype),
+    )
+    return {
+        "separate, all agents on one GPU": estimate(work.agents, 1),
+        "separate, a GPU for each agent": estimate(1, 1),
+        "shared": estimate(1, work.agents),
+        "lora": lora,
+    }
+
+
+def adapter_numbers(model: Any, config: RunConfig) -> int:
+    """Number of weights of one adapter: rank x (inputs + outputs) of every layer that has one."""
+    targets = config.team.lora.targets
+    head = model.get_output_embeddings()
+    sizes = [
+        sum(module.weight.shape)
+        for name, module in model.named_modules()
+        if isinstance(module, (nn.Linear, Conv1D)) and module is not head and _is_target(name, targets)
+    ]
+    return config.team.lora.rank * sum(sizes)
+
+
+def _is_target(name: str, targets: str | Sequence[str]) -> bool:
+    """As peft chooses layers by the ends of their names."""
+    wanted = [targets] if isinstance(targets, str) else targets
+    return targets == "all-linear" or any(name == end or name.endswith(f".{end}") for end in wanted)
+
+
+def _tied(model: Any) -> bool:
+    return model.get_output_embeddings().weight is model.get_input_embeddings().weight
+
+
+def _cache(config: RunConfig, model: Any, work: TeamWork, sharing: int, dtype: torch.dtype) -> int:
+    columns = sharing * work.rows * (work.prompt_tokens + config.policy.max_tokens)
+    return columns * column_bytes(model.config, dtype)
+
+
+def _activations(config: RunConfig, model: Any, work: TeamWork, sharing: int, dtype: torch.dtype) -> int:
+    width = work.prompt_tokens + config.policy.max_tokens
+    shape = DecoderShape.of(model.config.get_text_config())
+    return activations(config, shape, width, sharing * work.rows, dtype, "cuda")
+
+
+def lines(config: RunConfig, source: str, work: TeamWork) -> list[str]:
+    """Description of the memory of each kind of team; one line where the model's config is not on this machine."""
+    model = model_shape(source)
+    if model is None:
+        return [f"memory per GPU: not known, as the config of {source} is not on this machine"]
+    numbers = sum(p.numel() for p in model.parameters())
+    plan = memory_plan(config, model, work)
+    width = max(map(len, plan))
+    return [
+        f"memory per GPU, estimated: {numbers:,} numbers in {source}, {config.policy.dtype}, {work.agents} agents, "
+        f"prompts of up to {work.prompt_tokens} tokens",
+        *(f"  {name:<{width}}  {estimate.total / GIB:7.2f} GiB  {estimate.parts()}" for name, estimate in plan.items()),
+    ]
