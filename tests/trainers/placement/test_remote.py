@@ -131,7 +131,7 @@ def test_a_lost_worker_is_replaced_and_the_numbers_stay(model, tmp_path, monkeyp
 
 def test_the_run_ends_when_workers_are_lost_too_often(model, tmp_path, monkeypatch):
     Loopback(("act", 1), ("act", 2)).install(monkeypatch)
-    config = run_config(model).model_copy(update={"placement": PlacementConfig(kind="ray", retries=1)})
+    config = run_config(model, kind="shared").model_copy(update={"placement": PlacementConfig(kind="ray", retries=1)})
     with pytest.raises(WorkerLostError, match="lost in act"):
         train(config, tmp_path, console=quiet())
     assert not list(tmp_path.glob("checkpoints/*"))
