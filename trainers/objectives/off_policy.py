@@ -13,7 +13,9 @@ from torch import Tensor
 
 
 def within(log_rho: Tensor, bounds: tuple[float, float]) -> Tensor:
-    """m_rt = 1 if low <= rho_rt <= high, else 0: masked importance sampling (IcePop, arXiv 2510.18855).
+    """m_rt = 1 if low <= rho_rt <= high, else 0: masked importance sampling.
+
+    IcePop, arXiv 2510.18855.
 
     Args:
         log_rho: (R, T).

@@ -1,4 +1,4 @@
-"""Correction of one update, by row, for samples of another policy than the one it starts from.
+"""Correction of one update, by row, for samples of another policy than it starts from.
 
 Decoupled PPO (Hilton et al., arXiv 2110.00641; AReaL, arXiv 2505.24298) knows three policies: mu that sampled, pi_0
 before the update, which bounds how far it goes, and pi now. The loss is that of pi / pi_0, times pi_0 / mu.

@@ -249,7 +249,7 @@ class PolicyUpdater:
         self.reference.load_state_dict(state["reference"])
 
     def _correction(self, work: UpdateInput) -> Correction:
-        """Correction by the weights as they are, before any step; costs a pass without gradient where it is in use."""
+        """Correction by the weights before any step, for a pass without gradient if in use."""
         a = self.config.algorithm
         if a.old == "sampler" and a.mask is None:
             return NO_CORRECTION
@@ -257,7 +257,7 @@ class PolicyUpdater:
         return correction(self.log_probs(work.batch, rows), sampled(work.batch, rows), a)
 
     def _weighed(self, correction: Correction) -> tuple[float | None, float | None]:
-        """Mean correction weight and share of masked tokens, of all processes; None where not in use."""
+        """Mean correction weight and share of masked tokens, or None where not in use."""
         a = self.config.algorithm
         if a.old == "sampler" and a.mask is None:
             return None, None
