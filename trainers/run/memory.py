@@ -150,9 +150,10 @@ def activations(config: RunConfig, shape: Any, width: int, rows: int, dtype: tor
 
 def _head(tokens: int, shape: Any, device: str) -> int:
     """Bytes of the head's pass: the softmax that is kept; on CUDA also a tile of logits, and a gradient in fp32."""
-    logits = tokens * shape.vocab_size
+    vocabulary, hidden = int(shape.vocab_size), int(shape.hidden_size)
+    logits = tokens * vocabulary
     kept = min(4 * logits, keep_bytes_on(device))
-    return kept + (4 * (min(logits, TILE_CUDA) + shape.vocab_size * shape.hidden_size) if device == "cuda" else 0)
+    return kept + (4 * (min(logits, TILE_CUDA) + vocabulary * hidden) if device == "cuda" else 0)
 
 
 @contextmanager
