@@ -164,6 +164,20 @@ def test_bf16_keeps_master_weights() -> None:
     assert {parameter.dtype for parameter in policy.model.parameters()} == {torch.float32}
 
 
+def test_weights_are_folded_once_for_the_next_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many updates there were, and not where nothing is generated."""
+    policy = LLMPolicy(tiny_qwen3(), byte_tokenizer())
+    folded: list[int] = []
+    renew = policy._engine.refresh
+    monkeypatch.setattr(policy._engine, "refresh", lambda: folded.append(1) or renew())
+    for _ in range(3):
+        policy.refresh()
+    assert (policy.version, folded) == (3, [])
+    for _ in range(2):
+        policy.act([ask("hello", 1, max_tokens=3)])
+    assert folded == [1]
+
+
 def test_a_bf16_copy_keeps_the_angles_and_drops_nothing() -> None:
     """Rotary frequencies in fp32 as the library's own loading has them, dropout off although the model trains."""
     llama = tiny_llama(

@@ -97,7 +97,8 @@ class Distributed:
                 continue
             flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
             torch.distributed.all_reduce(flat)
-            for gradient, summed in zip(bucket, flat.split([each.numel() for each in bucket]), strict=True):
+            sums = torch.split(flat, [gradient.numel() for gradient in bucket])
+            for gradient, summed in zip(bucket, sums, strict=True):
                 gradient.copy_(summed.view_as(gradient))
 
     def clip_grad_norm(self, parameters: Sequence[torch.nn.Parameter], max_norm: float) -> float:

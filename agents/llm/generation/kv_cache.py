@@ -89,10 +89,10 @@ class KeyValues:
 
     def put(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Write the current column (R, heads, dim) of a layer; return its keys and values (R, heads, reach, dim)."""
-        stored = self.keys[layer], self.values[layer]
-        for target, new in zip(stored, (keys, values), strict=True):
-            target.select(2, self.column).copy_(new)
-        return stored[0].narrow(2, 0, self.reach), stored[1].narrow(2, 0, self.reach)
+        stored_keys, stored_values, column = self.keys[layer], self.values[layer], self.column
+        stored_keys.select(2, column).copy_(keys)
+        stored_values.select(2, column).copy_(values)
+        return stored_keys.narrow(2, 0, column + 1), stored_values.narrow(2, 0, column + 1)
 
     def advance(self) -> None:
         """Go on to the next column."""

@@ -9,6 +9,7 @@ more than itself, while a swap of two nearly equal candidates in a sorted list w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,6 +35,7 @@ def uniform_table(seeds: Sequence[int], n: int, device: torch.device) -> Tensor:
     return table.clamp_max_(_below_one(table.dtype)).to(device)
 
 
+@functools.cache
 def _below_one(dtype: torch.dtype) -> float:
     """Largest number below 1."""
     return 1.0 - torch.finfo(dtype).eps / 2

@@ -79,7 +79,7 @@ class GraphCapture:
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.captured, self.failure = device, 0, ""
-        self._stream = torch.cuda.Stream(device)
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
         self._keeper = torch.cuda.CUDAGraph()  # a pool ends with its last graph, and batches drop theirs
         self._record(self._keeper, lambda: torch.zeros(1, device=device))

@@ -45,6 +45,7 @@ class LLMPolicy:
         self.version = 0
         self._renderer = Renderer(tokenizer, options.chat)
         self._engine = self._generator()
+        self._stale = False
 
     @classmethod
     def load(cls, name_or_path: str, options: ModelOptions = DEFAULT_OPTIONS) -> LLMPolicy:
@@ -113,15 +114,18 @@ class LLMPolicy:
         Raises:
             PolicyError: a prompt is longer than `max_prompt_tokens`, or does not fit the model's context or vocabulary.
         """
+        if self._stale:
+            self._engine.refresh()
+            self._stale = False
         return answer(self._engine, self.model, [(self, request) for request in requests])
 
     def refresh(self) -> None:
-        """Count an update of the weights and renew every copy that generation computes with.
+        """Count an update of the weights. Every copy that generation computes with is renewed before the next answer.
 
         Call this once after an update, of however many optimiser steps.
         """
         self.version += 1
-        self._engine.refresh()
+        self._stale = True
 
     def save(self, folder: Path | str) -> None:
         """Write model and tokenizer in the ordinary format of transformers."""
@@ -135,7 +139,7 @@ class LLMPolicy:
         """
         model, _ = load_pretrained(folder, self.device)
         take_over(self.model, model)
-        self._engine.refresh()
+        self._stale = True
 
     def _generator(self) -> Generator:
         return make_generator(self.model, self._renderer, self.options, self.name)

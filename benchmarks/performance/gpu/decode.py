@@ -72,11 +72,11 @@ def _rate(record: StageRecord, name: str, rows: int, seconds: float, *, own: boo
     record.value(f"{name}, {rows} rows: rate", rows / seconds, "tokens/s", least)
 
 
-class _Counter(TorchDispatchMode):
+class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operations."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -14,7 +14,7 @@ from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.generation.engine import GPU_INTERVAL, Engine
 from palaver.agents.llm.generation.hf_engine import LibraryEngine
 from palaver.agents.llm.generation.kv_cache import KeyValues
-from palaver.agents.llm.generation.requests import GenerationRequest
+from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult
 from palaver.agents.llm.generation.sampler import Sampler, uniform_table
 from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
@@ -97,7 +97,7 @@ def _rows(count: int, sampling: Sampling) -> list[GenerationRequest]:
     return [GenerationRequest(index, index, sampling) for index in range(count)]
 
 
-def _equal(one: Sequence[Any], other: Sequence[Any]) -> float:
+def _equal(one: Sequence[GenerationResult], other: Sequence[GenerationResult]) -> float:
     """Share of rows with equal tokens."""
     return sum(a.token_ids == b.token_ids for a, b in zip(one, other, strict=True)) / len(one)
 

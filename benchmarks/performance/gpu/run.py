@@ -45,7 +45,7 @@ def run(stage: int, out: Path, device: str, log: Callable[[str], None]) -> list[
         raise ConfigError(f"--out: there is no folder {str(out.absolute().parent)!r}")
     place = pick_device(device)
     gpu = place.type == "cuda"
-    if gpu and place.index is None:
+    if str(place) == "cuda":
         place = torch.device("cuda", torch.cuda.current_device())
     record = StageRecord(stage, out, gpu, log)
     with tempfile.TemporaryDirectory(prefix="palaver-gpu-") as folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.model.inference_copy import InferenceCopy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.fused_logprobs import linear_logprobs
@@ -74,10 +75,10 @@ def _head(work: Workload, policy: LLMPolicy, tokens: int, together: int) -> floa
 
 
 def _refold(record: StageRecord, work: Workload) -> None:
-    """What follows every update: folding for our own forward, or a copy in bf16 for transformers' generate."""
-    policy = work.policy("bf16")
-    record.value("refold", 1000 * work.seconds(policy.refresh), "ms", REFOLD_MS)
-    copied = InferenceCopy(policy.model, torch.bfloat16)
+    """What comes before a rollout: folding for our own forward, or a copy in bf16 for transformers' generate."""
+    model = work.policy("bf16").model
+    record.value("refold", 1000 * work.seconds(DenseDecoder(model, torch.bfloat16).refresh), "ms", REFOLD_MS)
+    copied = InferenceCopy(model, torch.bfloat16)
     record.value("full sync", 1000 * work.seconds(copied.refresh), "ms")
 
 

@@ -67,7 +67,7 @@ class Workload:
         with torch.no_grad():
             for policy in policies:
                 for parameter in policy.parameters():
-                    parameter += 0.02 * torch.randn(parameter.shape, generator=generator).to(parameter)
+                    parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator).to(parameter))
                 policy.refresh()
         return policies
 
