@@ -48,6 +48,8 @@ CALLS = (
     Call("play echo-v0 --team scripted:reference"),
     Call("evaluate echo-v0 --team random -n 2 --out episodes.jsonl"),
     Call("play arxiv-v0 --team tiny"),
+    Call("play textarena/KuhnPoker-v0 --team scripted:brackets"),
+    Call("evaluate gsm8k-v0 tasks=rg:chain_sum:4:7 --team scripted:lazy"),
     Call("train"),
     Call("train arxiv-magrpo --explain"),
     Call("train arxiv-magrpo --dry-run"),

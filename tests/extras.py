@@ -2,13 +2,14 @@
 
 `make test-extras`, or `python -m tests.extras [--venvs FOLDER] [extra ...]`; `core` is the install without extras. Each
 is installed with pip into a virtual environment of its own in the folder, where it is not there yet (without the option
-in a temporary folder). In each all calls of `tests/calls.py` are made: a call does its work, or ends with one line that
-names an extra which is not installed.
+in a temporary folder). In each all calls of `tests/calls.py` are made, in processes forked from one that has imported
+the command line and torch: a call does its work, or ends with one line that names an extra which is not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import shutil
@@ -16,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +53,23 @@ for path in walk(typer.main.get_command(app), ()):
         app(args=[*path, "--help"], prog_name="palaver")
     except SystemExit as end:
         assert not end.code, path
+"""
+# reads lines of arguments, runs each in a process forked from this one, and writes its exit code
+FORKING = """
+import importlib.util, json, os, signal, sys
+from palaver.cli import main
+if importlib.util.find_spec("transformers"):
+    import torch, transformers.models.qwen3.modeling_qwen3
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        signal.alarm(int(sys.argv[1]))
+        for name, number in (("out.txt", 1), ("err.txt", 2)):
+            os.dup2(os.open(name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY), number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.argv = ["palaver", *json.loads(line)]
+        raise SystemExit(main(sys.argv[1:]))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
@@ -105,23 +124,51 @@ def walk(extra: str, python: Path, chosen: Sequence[Call]) -> list[Outcome]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)
-        commands = {Call("--help, of every command"): ["-c", HELP]}
-        commands |= {call: ["-m", "palaver", *shlex.split(call.text)] for call in chosen}
-        for call, command in commands.items():
-            code, err = _ended([str(python), *command], folder, call.until)
-            outcomes.append(Outcome(extra, call.text, *judged(call, code, err, installed), err))
-            print(f"  {outcomes[-1]!s:<14} {call.text}", flush=True)
+        with forking(python, folder) as fork:
+            for call in (Call("--help, of every command"), *chosen):
+                if call in chosen and not call.until:
+                    code, err = fork(shlex.split(call.text))
+                else:
+                    command = ["-m", "palaver", *shlex.split(call.text)] if call in chosen else ["-c", HELP]
+                    code, err = _ended([str(python), *command], folder, call.until)
+                outcomes.append(Outcome(extra, call.text, *judged(call, code, err, installed), err))
+                print(f"  {outcomes[-1]!s:<14} {call.text}", flush=True)
     return outcomes
+
+
+@contextmanager
+def forking(python: Path, folder: Path) -> Iterator[Callable[[Sequence[str]], tuple[int, str]]]:
+    """A function that runs `palaver` with arguments in the folder, and returns exit code and stderr.
+
+    Imports take longer than most calls, so they are made once; a call that takes too long is ended by SIGALRM.
+    """
+    command = [str(python), "-c", FORKING, f"{LIMIT_S:.0f}"]
+    with subprocess.Popen(
+        command, cwd=folder, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        orders, codes = process.stdin, process.stdout
+
+        def fork(arguments: Sequence[str]) -> tuple[int, str]:
+            print(json.dumps(arguments), file=orders, flush=True)
+            return int(codes.readline()), (folder / "err.txt").read_text(encoding="utf-8", errors="replace")
+
+        yield fork
+
+
+def _environment() -> dict[str, str]:
+    """Variables of the calls; a thread a process, because threads do not outlive a fork."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    return kept | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline", "COLUMNS": "200"}
 
 
 def _ended(command: Sequence[str], folder: Path, until: str, limit: float = LIMIT_S) -> tuple[int, str]:
     """Exit code and stderr of a command; one interrupted once it has written `until` has the exit code 0."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    environment |= {"HF_HUB_OFFLINE": "1", "WANDB_MODE": "offline", "COLUMNS": "200"}
     out, err = folder / "out.txt", folder / "err.txt"
     with out.open("w") as stdout, err.open("w") as stderr:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+            command, cwd=folder, env=_environment(), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
         )
         end, interrupted = time.monotonic() + limit, False
         try:

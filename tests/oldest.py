@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from tests.architecture.source import ROOT
 
-EXTRAS = ("train", "judge", "serve", "rm")
+EXTRAS = ("train", "judge", "serve", "rm", "wandb", "textarena")
 
 
 def pins(requirements: Iterable[str]) -> list[str]:

@@ -17,6 +17,8 @@ from palaver.agents.make_policy import FORMS
 from palaver.core import ConfigError
 from tests.installed import install
 
+pytestmark = pytest.mark.timeout(600)  # processes that import torch, on machines that do much else
+
 CANARY = """
 from pathlib import Path
 Path("canary").touch()
@@ -40,34 +42,40 @@ for arguments in json.loads(sys.argv[1]):
     try:
         main(arguments)
     except SystemExit as ended:
-        print(f"exit code {ended.code or 0}")
+        print(f"exit code {ended.code or 0}", flush=True)
 """
+
+
+def ended(site, folder, *commands):
+    """Exit code and text of each command, in one process with the sample plug-in installed."""
+    env = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "160"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps(commands)], cwd=folder, env=env, text=True, timeout=280,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    *parts, rest = re.split(r"^exit code (\d+)\n", done.stdout, flags=re.MULTILINE)
+    assert (len(parts), rest) == (2 * len(commands), ""), done.stdout
+    return list(zip(map(int, parts[1::2]), parts[::2], strict=True))
 
 
 @pytest.fixture
 def commands(site, tmp_path):
-    """Runs `palaver` in an empty folder, the sample plug-in installed: exit codes, and all that it wrote."""
+    """Runs commands in an empty folder: exit codes, and all that they wrote."""
 
     def run(*commands):
-        env = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "160"}
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT, json.dumps(commands)], cwd=tmp_path, env=env, text=True, timeout=120,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        codes = [int(code) for code in re.findall(r"^exit code (\d+)$", done.stdout, re.MULTILINE)]
-        assert len(codes) == len(commands), done.stdout
-        return codes, done.stdout
+        codes, written = zip(*ended(site, tmp_path, *commands), strict=True)
+        return list(codes), "".join(written)
 
     return run
 
 
 @pytest.fixture
 def command(commands):
-    """Runs one command that ends with a code, and returns what it wrote."""
+    """Runs one command that succeeds, and returns what it wrote."""
 
-    def run(*arguments, code=0):
+    def run(*arguments):
         codes, written = commands(arguments)
-        assert codes == [code], written
+        assert codes == [0], written
         return written
 
     return run
@@ -97,17 +105,19 @@ def test_a_command_allows_the_names_within_its_arguments(monkeypatch):
     assert plugins.ALLOWED not in os.environ
 
 
-def test_every_group(command):
-    assert "crossing-v0" in command("envs")
-    assert "magrpo-median" in command("train", "crossing-median", "--explain")
-    assert "reward 1.000 of 1" in command("play", "crossing-v0", "--team", "a1=always:left,a2=scripted:keep-right")
-    assert "brevity    1.000" in command("evaluate", "crossing-v0", "--team", "always", "reward=brevity?limit=2")
-    assert "brevity    0.000" in command("evaluate", "crossing-v0", "--team", "always", "reward=brevity?limit=1")
-    path = "palaver_crossing.reward:silence"
-    assert "silence    -1.000" in command("evaluate", "crossing-v0", "--team", "always", f"reward=+0.5*{path}")
-    assert "keep-left" in command(
-        "arena", "matrix-v1", "game=prisoners-dilemma", "--players", "keep-left,legal", "--games", "2"
-    )
+def test_every_group(site, tmp_path):
+    always = ("evaluate", "crossing-v0", "--team", "always")
+    shown = {
+        ("envs",): "crossing-v0",
+        ("train", "crossing-median", "--explain"): "magrpo-median",
+        ("play", "crossing-v0", "--team", "a1=always:left,a2=scripted:keep-right"): "reward 1.000 of 1",
+        (*always, "reward=brevity?limit=2"): "brevity    1.000",
+        (*always, "reward=brevity?limit=1"): "brevity    0.000",
+        (*always, "reward=+0.5*palaver_crossing.reward:silence"): "silence    -1.000",
+        ("arena", "matrix-v1", "game=prisoners-dilemma", "--players", "keep-left,legal", "--games", "2"): "keep-left",
+    }
+    for (code, written), text in zip(ended(site, tmp_path, *shown), shown.values(), strict=True):
+        assert (code, text in written) == (0, True), written
 
 
 @pytest.mark.slow
@@ -121,31 +131,39 @@ def test_train_evaluate_and_compare(command, tmp_path):
     command("leaderboard", "rows", "--out", "board")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("envs", "crossing-v1"), "Did you mean 'crossing-v0'?"),
-        (("train", "crossing-median", "algorithm.name=magrpo-medan"), "Did you mean 'magrpo-median'?"),
-        (("train", "crossing-medan"), "Did you mean 'crossing-median'?"),
-        (("evaluate", "crossing-v0", "--team", "always", "reward=brevty"), "there is no reward 'brevty'"),
-        (
-            ("evaluate", "crossing-v0", "--team", "always", "reward=brevity?limt=1"),
-            "unexpected keyword argument 'limt'",
-        ),
-        (("evaluate", "crossing-v0", "--team", "palaver_crossing.env:PLACES"), "is no policy"),
-        (("envs", "palaver_crossing.env:RULES"), "is neither a palaver.Spec nor a class or function"),
-        (("envs", "nowhere:Env"), "No module named 'nowhere'"),
-        (("evaluate", "crossing-v0", "--team", "always", "reward=palaver_crossing.env:RULES"), "is no reward"),
-        (
-            ("train", "crossing-median", "algorithm.name=palaver_crossing.env:RULES"),
-            "is no palaver.trainers.algorithms",
-        ),
-        (("train", "crossing-median", "policy.model=always"), "has no weights to train"),
-        (("train", "crossing-median", "env.tasks=file.jsonl"), "has no keyword 'tasks'"),
-    ],
-)
-def test_mistakes(command, arguments, message):
-    assert message in " ".join(command(*arguments, code=2).split())
+MISTAKES = [
+    (("envs", "crossing-v1"), "Did you mean 'crossing-v0'?"),
+    (("train", "crossing-median", "algorithm.name=magrpo-medan"), "Did you mean 'magrpo-median'?"),
+    (("train", "crossing-medan"), "Did you mean 'crossing-median'?"),
+    (("evaluate", "crossing-v0", "--team", "always", "reward=brevty"), "there is no reward 'brevty'"),
+    (
+        ("evaluate", "crossing-v0", "--team", "always", "reward=brevity?limt=1"),
+        "unexpected keyword argument 'limt'",
+    ),
+    (("evaluate", "crossing-v0", "--team", "palaver_crossing.env:PLACES"), "is no policy"),
+    (("envs", "palaver_crossing.env:RULES"), "is neither a palaver.Spec nor a class or function"),
+    (("envs", "nowhere:Env"), "No module named 'nowhere'"),
+    (("evaluate", "crossing-v0", "--team", "always", "reward=palaver_crossing.env:RULES"), "is no reward"),
+    (
+        ("train", "crossing-median", "algorithm.name=palaver_crossing.env:RULES"),
+        "is no palaver.trainers.algorithms",
+    ),
+    (("train", "crossing-median", "policy.model=always"), "has no weights to train"),
+    (("train", "crossing-median", "env.tasks=file.jsonl"), "has no keyword 'tasks'"),
+]
+
+
+@pytest.fixture(scope="module")
+def mistakes(site, tmp_path_factory):
+    commands = [arguments for arguments, _ in MISTAKES]
+    return dict(zip(commands, ended(site, tmp_path_factory.mktemp("mistakes"), *commands), strict=True))
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_mistakes(mistakes, arguments, message):
+    code, written = mistakes[arguments]
+    assert code == 2, written
+    assert message in " ".join(written.split())
 
 
 HOSTILE = {

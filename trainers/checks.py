@@ -14,6 +14,8 @@ from palaver.trainers.run.memory import most_rows
 
 Check = tuple[object, str]  # whether settings contradict each other, and what to do
 
+MOST_ROWS = 1_000_000  # completions of a policy in a step: days of sampling
+
 
 def refuse_contradictions(
     config: RunConfig,
@@ -173,6 +175,11 @@ def _sampling(config: RunConfig, algorithm: Algorithm, turns: int, rows: int) ->
         (
             config.policy.temperature == 0,
             "policy.temperature=0 samples the same text G times and teaches nothing; set it above 0",
+        ),
+        (
+            rows > MOST_ROWS,
+            f"{config.env.id} has up to {turns} turns, and algorithm.turns=tree would sample more than {MOST_ROWS:,} "
+            "completions of a policy in a step: set algorithm.turns=independent",
         ),
         (
             a.turns in ("best", "by_agent") and a.discount > 0 and turns > 1,

@@ -13,12 +13,14 @@ from typing import Any
 from tests.architecture.source import ROOT
 
 
-def run(*arguments: str, cwd: Path = ROOT, path: Path | None = None) -> str:
-    """What `python ARGUMENTS` prints in `cwd`, with `path` as PYTHONPATH; a failure fails the test with its stderr."""
+def run(*arguments: str, cwd: Path = ROOT, path: Path | None = None, limit: float = 120) -> str:
+    """What `python ARGUMENTS` prints in `cwd`, with `path` as PYTHONPATH; a failure, or an end later than `limit`
+    seconds, fails the test.
+    """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if path:
         env["PYTHONPATH"] = str(path)
-    done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=limit)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -33,11 +33,12 @@ def shown(page: Path) -> list[list[str]]:
 
 COMMANDS = shown(ROOT / "docs" / "commands.md") + shown(ROOT / "docs" / "arena.md")
 KEPT = ROOT / "docs" / "runs"  # commands of kept runs are those of the commit they were made at
-EVERYWHERE = [  # those of own parts need the reader's files: tests/docs/test_own_pages.py makes them and runs all
+EVERYWHERE = [  # those of own parts need the reader's files: tests/docs make them and run all
     (page.name, arguments)
     for page in PAGES
     if KEPT not in page.parents and not page.name.startswith("own-")
     for arguments in shown(page)
+    if "kuhn.yaml" not in arguments
 ]
 NEEDS_A_RUN = ("runs/longer", "--resume", "rows", "run:", "recipe:")
 LONG = ("bench", "compare", "demo", "experiment", "leaderboard", "pokemon", "serve")

@@ -1,0 +1,25 @@
+"""The page of TextArena's games: a tiny model trains in one of them as the page shows."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from tests.architecture.running import run
+from tests.architecture.source import ROOT
+from tests.docs.blocks import fences
+
+PAGE = ROOT / "docs" / "textarena.md"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_example_trains_and_is_evaluated(tmp_path):
+    pytest.importorskip("textarena")
+    blocks = {block.info: block.code for block in fences(PAGE)}
+    (tmp_path / "kuhn.py").write_text(blocks["python"], encoding="utf-8")
+    (tmp_path / "kuhn.yaml").write_text(blocks["yaml"], encoding="utf-8")
+    train, evaluate = (shlex.split(line) for line in blocks["bash"].splitlines())
+    assert "3 of 3" in run("-m", *train, cwd=tmp_path, path=ROOT, limit=900)
+    assert "agents in focus" in run("-m", *evaluate, cwd=tmp_path, path=ROOT, limit=200)
