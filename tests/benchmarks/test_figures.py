@@ -9,7 +9,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import palaver
@@ -29,8 +28,8 @@ from palaver.benchmarks.reports.run_folder import read
 from palaver.envs.minecraft import rendering
 from palaver.scoring import Cost
 from palaver.trainers.matches.standings import PairResult, PairTable, PlayerSummary, Standings
-from palaver.utils.stats.improvement import Improvement
 from palaver.utils.ratings import Rating
+from palaver.utils.stats.improvement import Improvement
 from tests.architecture.source import ROOT, files, tree
 from tests.overlap import overlapping_texts, texts_outside
 
@@ -128,6 +127,9 @@ def test_matrix_games_that_were_not_played_have_no_return(drawn, tmp_path):
 
 
 # --- judges --------------------------------------------------------------------------------------
+
+
+LOWS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def judged(bins=(), tried=()):

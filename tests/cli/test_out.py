@@ -34,7 +34,7 @@ def test_the_page_lists_the_option_of_every_command():
     for commands, kind, default, _ in re.findall(
         r"^\| (`.+?) \| (FILE|FOLDER) \| (.+?) \| (.+?) \|$", PAGE, re.MULTILINE
     ):
-        listed |= {command: (kind, default) for command in re.findall(r"`(.+?)`", commands)}
+        listed |= dict.fromkeys(re.findall(r"`(.+?)`", commands), (kind, default))
 
     def default(option):
         if option.required:

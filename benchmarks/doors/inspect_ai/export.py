@@ -50,7 +50,7 @@ def export_episodes(path: Path, out: Path) -> int:
         Number of episodes.
 
     Raises:
-        ConfigError: there are no episodes, or those of several environments, or the log has another suffix or cannot be written.
+        ConfigError: there are no episodes, or those of several environments, or the log has another suffix or no place.
     """
     if out.suffix not in (".eval", ".json"):
         raise ConfigError(f"{str(out)!r} is no name of a log: end it with .eval, or .json")

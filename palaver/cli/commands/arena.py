@@ -70,9 +70,7 @@ def arena(
     seed: options.Seed = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
     anchor: Annotated[str, typer.Option(help="Player whose rating is fixed.", show_default="the first player")] = "",
-    out: Annotated[
-        Path | None, options.out_folder("Of games and tables; --resume goes on.", "runs/arena-ENV-TIME")
-    ] = None,
+    out: Annotated[Path | None, options.out_folder("Of games and tables.", "runs/arena-ENV-TIME")] = None,
     record: Annotated[Path | None, typer.Option(help="Folder that gets both sides' decisions, to learn from.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume --out, or the newest tournament of ENV.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the games to play and the estimated time.")] = False,

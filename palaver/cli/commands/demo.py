@@ -102,9 +102,7 @@ SEED_OFFSETS = (0, 3, 4)  # of the second act's runs; the last runs only if the 
 
 def demo(
     items: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides for every run.")] = None,
-    out: Annotated[
-        Path | None, options.out_folder("Of the runs; one that holds them is refused.", "runs/demo-TIME")
-    ] = None,
+    out: Annotated[Path | None, options.out_folder("Of the runs.", "runs/demo-TIME")] = None,
     act: Annotated[int, typer.Option(min=0, max=2, help="1 or 2 plays that act alone; 0 both.")] = 0,
     from_scratch: Annotated[
         bool, typer.Option("--from-scratch", help="Teach the tiny models here, in place of the shipped ones.")

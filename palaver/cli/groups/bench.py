@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from palaver.cli import options
 from palaver.cli.output import note
 from palaver.core import need

@@ -64,7 +64,7 @@ CARD = """Write the model card of a run, and a data card of episodes, for the Hu
 
 [cyan]palaver results card runs/FOLDER --push OWNER/NAME[/cyan]  [dim]# a private repository, until you open it[/dim]
 
-FOLDER/model holds the card, the weights of the newest checkpoint, the config and the metrics; FOLDER/dataset the episodes.
+FOLDER/model holds the card, the weights of the newest checkpoint, the config and metrics; FOLDER/dataset the episodes.
 """
 
 app = options.group(help=HELP)
@@ -165,9 +165,7 @@ def _show_credit(result: Credit) -> None:
 def card(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     data: Annotated[Path | None, typer.Option(help="A JSON-lines file of episodes, packed or not.")] = None,
-    out: Annotated[
-        Path | None, options.out_folder("Of the cards; one that is not empty is refused.", "RUN/hub")
-    ] = None,
+    out: Annotated[Path | None, options.out_folder("Of the new cards.", "RUN/hub")] = None,
     repository: Annotated[
         str, typer.Option("--push", metavar="OWNER/NAME", help="Upload to these repositories of the hub.")
     ] = "",
