@@ -70,8 +70,10 @@ def stock(folder: Path, python: Path) -> None:
     kept = {"runs/magrpo-0": "magrpo-1", "runs/magrpo-1": "magrpo-2", "runs/ippo-0": "ippo-3", "runs/cory-1": "cory-1"}
     for name, of in kept.items():
         shutil.copytree(COMPARED / of, folder / name)
-        shutil.copytree(COMPARED / of, folder / "compared" / Path(name).name)
-    shutil.copytree(ROOT / "docs" / "runs" / "battler", folder / "runs" / "battler")
+        if of != "cory-1":  # it has an environment of its own
+            shutil.copytree(COMPARED / of, folder / "compared" / Path(name).name)
+    battler, left = ROOT / "docs" / "runs" / "battler", shutil.ignore_patterns("ablation*")
+    shutil.copytree(battler, folder / "runs" / "battler", ignore=left)
     pair = {"prompt": "Write.", "chosen": "This is good.", "rejected": "bad"}
     pairs = [{"task": str(n), "agents": {"background": pair, "method": pair}} for n in range(16)]
     (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)), encoding="utf-8")
