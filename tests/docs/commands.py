@@ -30,6 +30,8 @@ NOT_RUN = {  # part of a command -> what it needs
     "judge:openai:MODEL": "a judge behind a server",
     "--live": "a run that trains at the same time, as in tests/benchmarks/test_live.py",
     "endurance=": "an hour",
+    "evaluate --": "a part of a command",
+    "crossing-": "a plug-in of the reader's, as in tests/test_plugin_wheel.py",
     "curriculum ablate": "minutes of battles, as in tests/cli/test_curriculum.py",
     "--from-scratch": "minutes of teaching, as in tests/agents/test_tiny.py",
 }
@@ -85,8 +87,8 @@ SHORT: Sequence[tuple[str, Mapping[str, str]]] = (  # pattern of a command -> se
         {"lab.games": "[xor]", "lab.algorithms": "[magrpo]", "lab.seeds": "1", "train.steps": "1"},
     ),
     (r"^experiment reasoning(?!.*--dry-run)", {"--seeds": "1", "--dry-run": ""}),  # its table has eleven rows
-    (r"^experiment curriculum run gen1ou-nano", {"--no-rehearse": ""}),
-    (r"^experiment curriculum run gen1ou-nano(?!.*--dry-run)", {"--dry-run": ""}),  # as minutes of battles
+    (r"^experiment curriculum run \S", {"--no-rehearse": ""}),
+    (r"^experiment curriculum run \S(?!.*--dry-run)", {"--dry-run": ""}),  # as minutes of battles
     (r"^pokemon clone", {"epochs": "1", "decisions": "64"}),
     (r"^judge audit", {"--repeats": "1", "--probes": "1", "--timed": "1"}),
     (r"^bench step", {"setting": "A", "prompts": "1", "repeats": "1", "steps": "1", "memory": "false"}),

@@ -107,8 +107,8 @@ def copies(command: Shown, made: Path) -> list[tuple[str, str]]:
 
 
 def place(command: Shown) -> tuple[Path, str]:
-    """Commands of one section follow each other in one folder; those of a page of own parts all do."""
-    return command.page, "" if command.page.name.startswith("own-") else command.section
+    """Commands of one section follow each other in one folder; of some pages all do."""
+    return command.page, "" if command.page.name.startswith(("own-", "promises")) else command.section
 
 
 def calls(commands: list[Shown], made: Path) -> list[dict[str, Any]]:
