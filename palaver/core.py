@@ -107,9 +107,13 @@ def need(what: str, extra: str, *modules: str, error: type[PalaverError] = Confi
     Raises:
         ConfigError: (or `error`) one of them is not installed.
     """
-    for module in modules or EXTRAS[extra]:
-        if importlib.util.find_spec(module) is None:
-            raise error(f"{what} needs {module}; install it with: pip install 'palaver[{extra}]'")
+    for module in missing(modules or EXTRAS[extra]):
+        raise error(f"{what} needs {module}; install it with: pip install 'palaver[{extra}]'")
+
+
+def missing(modules: Iterable[str]) -> list[str]:
+    """Return those of the modules that are not installed; none is imported."""
+    return [module for module in modules if importlib.util.find_spec(module) is None]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

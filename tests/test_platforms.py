@@ -36,6 +36,22 @@ for line in ("envs", "play arxiv-v0", "evaluate arxiv-v0 --team random -n 2 --ou
     except SystemExit as end:
         assert end.code in (None, 0) or line == "doctor", (line, end.code)
 """
+HELPS = """
+import typer
+from palaver.cli.app import app, main
+def walk(command, path):
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from walk(below, [*path, name])
+helped = 0
+for path in walk(typer.main.get_command(app), []):
+    try:
+        main([*path, "--help"])
+    except SystemExit as end:
+        assert end.code in (None, 0), path
+        helped += 1
+assert helped > 40, helped
+"""
 CONFINES = """
 from palaver.cli.app import main
 main(["evaluate", "mbpp-v0", "--team", "scripted:reference", "-n", "1"])
@@ -54,6 +70,11 @@ def test_environments_are_made_played_evaluated_and_trained_in(tmp_path):
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert (tmp_path / "run" / "report.html").exists()
     assert (tmp_path / "page.html").exists()
+
+
+def test_every_command_has_its_help(tmp_path):
+    ran = run(HELPS, tmp_path)
+    assert ran.returncode == 0, ran.stderr[-3000:]
 
 
 def test_programs_are_not_run_unconfined(tmp_path):

@@ -13,6 +13,7 @@ from palaver.utils.run_folder import replace_text, writing
 from palaver.utils.tables import Table
 
 STEM = "arena"
+NAME = 24  # most characters of a player's name in the picture
 COLUMNS = (
     *("teamset", "player", "elo", "low", "high", "deviation", "bounded", "gxe", "games", "wins", "ties", "losses"),
     *("score", "decisions", "illegal", "ms"),
@@ -165,9 +166,10 @@ def pairs_csv(standings: Standings) -> str:
 def draw(standings: Standings, path: Path) -> None:
     """Write the picture, a heat-map for each team set."""
     tables = standings.tables
-    widest = max(len(rating.player) for table in tables for rating in table.ratings)
+    widest = max(len(label(rating.player, NAME)) for table in tables for rating in table.ratings)
     max_players = max(len(table.ratings) for table in tables)
     wide, high = 1.6 + 0.085 * widest + 0.86 * max_players, 1.55 + 0.03 * widest + 0.6 * max_players
+    wide = max(wide, 2.0 + 0.16 * widest + 0.5 * max_players)  # names of few players are wider than their columns
     columns = min(2, len(tables))
     rows = -(-len(tables) // columns)
     numbers = [*range(len(tables)), *[None] * (rows * columns - len(tables))]
@@ -185,8 +187,8 @@ def _panel(chart: Chart, table: PairTable, standings: Standings) -> None:
     names = [rating.player for rating in table.ratings]
     anchor = f"{label(standings.anchor)} at {standings.at:.0f}"
     chart.heatmap(
-        [f"{label(rating.player, 24)}  {rating.elo:.0f}" for rating in table.ratings],
-        [label(name, 24) for name in names],
+        [f"{label(rating.player, NAME)}  {rating.elo:.0f}" for rating in table.ratings],
+        [label(name, NAME) for name in names],
         [[Cell() if one == two else _cell(table, one, two) for two in names] for one in names],
         f"{label(table.teamset, 50)}: {table.games:,} games; Elo, {anchor}",
         turned=True,

@@ -71,7 +71,8 @@ def _draw_reliability(chart: Chart, audit: Audit) -> None:
     confidences, shares = [bucket.confidence for bucket in audit.bins], [bucket.right for bucket in audit.bins]
     chart.dots(confidences, shares, chart.color(0), ends=ends)
     for bucket in audit.bins:
-        chart.note(f"{bucket.n:,}", bucket.confidence, bucket.right, (8, -10))
+        above = bucket.right < 0.1  # below it are the numbers of the axis
+        chart.note(f"{bucket.n:,}", bucket.confidence, bucket.right, (8, 4 if above else -10))
     chart.labels("confidence, max(p, 1 - p)", "share right")
     chart.ax.set_xticks([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
     chart.ax.set_xlim(0.47, 1.03)

@@ -25,6 +25,7 @@ from palaver.benchmarks.performance.training.settings import ModelShape, paramet
 from palaver.core import ConfigError, did_you_mean, need
 from palaver.utils.config import ONE_OR_MORE, Section
 from palaver.utils.provenance import provenance
+from palaver.utils.run_folder import replace_text
 from palaver.utils.tables import Table
 
 GIB = 1 << 30
@@ -137,8 +138,6 @@ def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, 
         ConfigError: a kind needs more memory than is free, the file's folder does not exist, or an extra is missing.
         BenchmarkError: a measuring process failed.
     """
-    if out is not None and not out.absolute().parent.is_dir():
-        raise ConfigError(f"--out: there is no folder {str(out.absolute().parent)!r}")
     need("a training step", "train")
     import psutil
 
@@ -146,7 +145,7 @@ def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, 
     report = measure(plan, log)
     text = json.dumps(report, indent=2)
     if out is not None:
-        out.write_text(text + "\n", encoding="utf-8")
+        replace_text(out, f"{text}\n")
     print(text) if as_json else show(report)
 
 

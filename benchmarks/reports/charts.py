@@ -193,7 +193,7 @@ class Chart:
         self.ax.xaxis.tick_top()
         self.ax.tick_params(axis="both", length=0, labelsize=9, colors=self.theme.ink)
         self.ax.spines["bottom"].set_visible(False)
-        characters = int(15 * self.ax.figure.get_size_inches()[0])
+        characters = int(19 * self.ax.figure.get_size_inches()[0] * self.ax.get_position().width)
         self.ax.set_xlabel(textwrap.fill(caption, characters), fontsize=SMALL, color=self.theme.muted, labelpad=8)
 
     def _cell(self, x: int, y: int, cell: Cell) -> None:
@@ -388,5 +388,10 @@ def label(text: object, max_characters: int = 40) -> str:
     """Return a name for a legend or a title, on one line.
 
     It is cut at `max_characters`, with `$` and a first `_` escaped.
+
+    >>> label("a long name", 7)
+    'a long…'
     """
-    return one_line(text, max_characters).replace("$", r"\$").lstrip("_")
+    name = one_line(text, 1000)
+    name = name if len(name) <= max_characters else f"{name[: max_characters - 1].rstrip()}…"
+    return name.replace("$", r"\$").lstrip("_")

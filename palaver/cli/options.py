@@ -14,10 +14,11 @@ from rich.text import Text
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.cli.output import console, say, table
-from palaver.core import Sampling
+from palaver.core import ConfigError, Sampling
 from palaver.trainers.config.defaults import defaults
 from palaver.trainers.config.run import RunConfig
 from palaver.utils.config import KINDS, Section, leaves, parse_overrides, recipes, validated
+from palaver.utils.run_folder import writing
 
 S = TypeVar("S", bound=Section)
 
@@ -43,7 +44,42 @@ Seed = Annotated[int, typer.Option(help="Seed of the tasks drawn and of sampling
 Greedy = Annotated[bool, typer.Option("--greedy", help="Take the most likely token each time.")]
 Explain = Annotated[bool, typer.Option("--explain", help="List the settings with their values, and stop.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Out = Annotated[Path | None, typer.Option(help="Its folder.", show_default="runs/RECIPE-TIME")]
+
+
+def out_folder(help: str, default: str | bool = True) -> Any:
+    """Return the option `--out FOLDER`, of a command that writes a folder; docs/commands.md says what it does."""
+    return typer.Option("--out", metavar="FOLDER", callback=_no_file, help=help, show_default=default)
+
+
+def out_file(help: str, default: str | bool = True) -> Any:
+    """Return the option `--out FILE`, of a command that writes one file, which replaces one of that name."""
+    return typer.Option("--out", metavar="FILE", callback=_no_folder, help=help, show_default=default)
+
+
+def _no_file(out: Path | None) -> Path | None:
+    if out is not None and out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {str(out)!r} is a file; name a folder")
+    return out
+
+
+def _no_folder(out: Path | None) -> Path | None:
+    if out is not None and out.is_dir():
+        raise ConfigError(f"--out {str(out)!r} is a folder; name a file")
+    return out
+
+
+def make_parent(out: Path | None) -> None:
+    """Make the folder of `--out FILE` before any work.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    if out is not None:
+        with writing(out.parent):
+            pass
+
+
+Out = Annotated[Path | None, out_folder("Of the run; the same command resumes it.", "runs/RECIPE-TIME")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the settings, print the plan, and stop.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 DType = Annotated[Literal["fp32", "bf16"], typer.Option(help="Number format of generation.")]

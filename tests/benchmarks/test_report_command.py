@@ -5,6 +5,7 @@ import re
 import pytest
 
 from palaver.cli import main
+from tests.overlap import overlapping_texts
 
 
 def run(*arguments: object) -> int:
@@ -88,8 +89,14 @@ def test_environments_are_not_drawn_on_the_same_axes(fabricate, tmp_path, monkey
     labels = [axes.get_ylabel() for axes in drawn[0].axes]
     assert labels == ["reward in arxiv-v0", "reward in echo-v0"]
     assert [len(axes.get_legend().get_texts()) for axes in drawn[0].axes] == [2, 1]
+    assert overlapping_texts(drawn[0]) == []
 
 
-def test_a_report_of_one_run_has_its_place(fabricate, tmp_path, capsys):
-    assert run("report", fabricate(), "--out", tmp_path / "x") == 2
-    assert "--out" in capsys.readouterr().err
+def test_a_report_of_one_run_may_have_another_place(fabricate, tmp_path):
+    folder = fabricate()
+    before = contents(folder)
+    assert run("report", folder, "--out", tmp_path / "new" / "x") == 0
+    assert contents(folder) == before
+    page = tmp_path / "new" / "x" / "report.html"
+    assert {path.name for path in page.parent.iterdir()} == {"report.html", "curve.png", "episodes.html"}
+    assert 'href="episodes.html"' in page.read_text(encoding="utf-8")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import resource
+import sys
 from pathlib import Path
 
 import pytest
 
+from palaver.registry import spec
 from palaver.trainers.matches import play as match
+from palaver.trainers.matches.config import left_out, read_players
 from palaver.trainers.matches.results import read_games
 
 DILEMMA = ("matrix-v1", "game=prisoners-dilemma", "repeats=2")
@@ -41,6 +44,18 @@ def test_a_dry_run_counts_and_writes_nothing(palaver):
     assert "in 2 processes" in ran.out
     assert "± 10 points" in ran.out
     assert not Path("runs").exists()
+
+
+def test_all_are_the_players_whose_extras_are_installed(monkeypatch):
+    pokemon = spec("pokemon-v1")
+    monkeypatch.setitem(sys.modules, "poke_env", None)
+    players = read_players("all", pokemon)
+    assert {"random@1", "veteran@1", "reference"} <= set(players)
+    assert not [name for name in players if name.startswith("poke-env:")]
+    assert set(left_out(pokemon).values()) == {"poke-env"}
+    assert "poke-env:RandomPlayer" in read_players("all,poke-env:RandomPlayer", pokemon)  # it is refused when it plays
+    monkeypatch.setattr("palaver.trainers.matches.config.missing", lambda _: [])
+    assert set(read_players("all", pokemon)) == set(players) | {name for name in pokemon.players if ":" in name}
 
 
 def test_ctrl_c_says_how_to_go_on(palaver, monkeypatch):

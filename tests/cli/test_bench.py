@@ -104,7 +104,7 @@ def test_sandbox_mistakes(palaver, tmp_path):
         (("size=80",), "there is no size '80'. Did you mean '80M'?"),
         (("kinds=solo",), "there is no kind of team 'solo'"),
         (("agents=1",), "agents"),
-        (("--out", "nowhere/teams.json"), "--out: there is no folder"),
+        (("--out", "."), "--out '.' is a folder; name a file"),
         (("size=Qwen3-0.6B", "agents=4000"), "GiB are free"),
     ],
 )
@@ -166,8 +166,7 @@ def test_first_against_last():
     [
         (("endurance=100",), "play two blocks of 1000 battles or more"),
         (("endurance=9", "formats=[gen1ou,gen2ou]"), "name one by formats="),
-        (("endurance=2000", "--out", "nowhere/long.json"), "--out: there is no folder"),
-        (("--out", "long.json"), "--json > FILE"),
+        (("endurance=2000", "--out", "."), "--out '.' is a folder; name a file"),
     ],
 )
 def test_endurance_mistakes(palaver, arguments, message):

@@ -54,11 +54,12 @@ def test_both_cards_and_both_repositories(tmp_path, palaver, hub):
         (["nowhere"], "there is no run folder"),
         ([str(KEPT), "--push", "team"], "OWNER/NAME"),
         ([str(KEPT), "--data", "nowhere.jsonl", "--out", "cards"], "cannot read the episodes"),
-        ([str(KEPT), "--out", "taken"], "exists"),
+        ([str(KEPT), "--out", "taken"], "is not empty"),
     ],
 )
 def test_requests_that_cannot_be_met_leave_nothing(tmp_path, palaver, hub, arguments, message):
     (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "README.md").touch()
     ran = palaver("results", "card", *arguments)
     assert ran.code == 2
     assert message in ran.err

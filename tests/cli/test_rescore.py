@@ -56,7 +56,6 @@ def test_episodes_without_a_row(palaver):
         (["e.jsonl", "gated"], "write key=value"),
         (["e.jsonl", "--row", "rows"], "--row needs episodes with a row in the same folder"),
         (["e.jsonl", "--env", "arxiv-v0"], "the episodes are of tldr_v0, not of arxiv_v0"),
-        (["e.jsonl", "--out", "no/such.jsonl"], "there is no folder 'no'"),
     ],
 )
 def test_mistakes_are_one_line(palaver, arguments, says):

@@ -47,10 +47,8 @@ def test_figures(page, figures):
     assert page == "own-reward" or f"from {before:.3f} to" in text
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """The working folder of somebody who saved all files that the pages show."""
-    folder = tmp_path_factory.mktemp("own")
+def write_files(folder):
+    """Save all files that the pages show."""
     for page, name in PAGES.items():
         blocks = [block.code for block in python(DOCS / f"{page}.md")]
         if name == "crossing":
@@ -59,6 +57,13 @@ def files(tmp_path_factory):
         (folder / f"{name}.py").write_text("\n\n\n".join(blocks), encoding="utf-8")
     (recipe,) = [block.code for block in fences(DOCS / "own-environment.md") if block.info == "yaml"]
     (folder / "crossing.yaml").write_text(recipe, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The working folder of somebody who saved all files that the pages show."""
+    folder = tmp_path_factory.mktemp("own")
+    write_files(folder)
     return folder
 
 

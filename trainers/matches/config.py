@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.core import ConfigError, PolicyError, Sampling, did_you_mean
+from palaver.core import EXTRAS, ConfigError, PolicyError, Sampling, did_you_mean, missing
 from palaver.envs.base.env import TextEnv
 from palaver.registry import Spec, spec, specs
 from palaver.text import one_line
@@ -140,19 +140,22 @@ class TournamentConfig:
 def read_players(text: str, env_spec: Spec) -> dict[str, str]:
     """Parse label -> policy from `A,B,name=C`.
 
-    `all` is every player that the environment provides. A policy's label is its own name; `name=policy` gives it
-    another.
+    `all` is every player that the environment provides and that can play here, see `left_out`. A policy's label is its
+    own name; `name=policy` gives it another.
 
     Raises:
         ConfigError: a label twice, or one that cannot be one.
     """
     players: dict[str, str] = {}
+    absent = left_out(env_spec)
     for entry in (entry.strip() for entry in text.split(",")):
         label, equals, policy = entry.partition("=")
         if not (equals and _LABEL.fullmatch(label) and policy):
             label, policy = entry, entry
         for name, player in (
-            {known: known for known in provided(env_spec)}.items() if entry == ALL else [(label, policy)]
+            {known: known for known in provided(env_spec) if known not in absent}.items()
+            if entry == ALL
+            else [(label, policy)]
         ):
             if not name:
                 raise ConfigError(f"--players {text!r} has an empty place; write A,B,C")
@@ -165,6 +168,15 @@ def read_players(text: str, env_spec: Spec) -> dict[str, str]:
 def provided(env_spec: Spec) -> list[str]:
     """Players of an environment: those of the arena, and its scripted policies by bare name."""
     return list(dict.fromkeys([*env_spec.players, *env_spec.scripted]))
+
+
+def left_out(env_spec: Spec) -> dict[str, str]:
+    """Player that `all` leaves out -> the extra it needs, which is not installed.
+
+    A player of another library is named `EXTRA:NAME`.
+    """
+    needs = {player: player.partition(":")[0] for player in env_spec.players if ":" in player}
+    return {player: extra for player, extra in needs.items() if missing(EXTRAS.get(extra, ()))}
 
 
 def _keywords_text(keywords: Mapping[str, Any]) -> str:

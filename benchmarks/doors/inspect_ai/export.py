@@ -31,6 +31,7 @@ from palaver.benchmarks.evaluation.results import read_episodes
 from palaver.core import ConfigError, stable_seed
 from palaver.episodes import Episode
 from palaver.utils.provenance import version
+from palaver.utils.run_folder import WRITING, writing
 
 Returns = Mapping[str, Sequence[float]]  # task -> returns of its episodes
 
@@ -49,19 +50,19 @@ def export_episodes(path: Path, out: Path) -> int:
         Number of episodes.
 
     Raises:
-        ConfigError: there are no episodes, or those of several environments, or the log exists or has another suffix.
+        ConfigError: there are no episodes, or those of several environments, or the log has another suffix or no place.
     """
     if out.suffix not in (".eval", ".json"):
         raise ConfigError(f"{str(out)!r} is no name of a log: end it with .eval, or .json")
-    if out.exists():
-        raise ConfigError(f"{str(out)!r} exists; name another file with --out")
     episodes, digest = read_episodes(path)
     ids = {episode.env.replace("_", "-") for episode in episodes}
     if len(ids) != 1:
         found = f"has episodes of {', '.join(sorted(ids))}: export one environment" if ids else "has no episodes"
         raise ConfigError(f"{str(path)!r} {found}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_eval_log(_log(episodes, ids.pop(), path.name, digest), out)
+    with writing(out.parent):
+        temporary = out.with_name(f"{WRITING}{out.name}")  # the suffix is the format
+        write_eval_log(_log(episodes, ids.pop(), path.name, digest), temporary)
+        temporary.replace(out)
     return len(episodes)
 
 

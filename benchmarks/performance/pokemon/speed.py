@@ -148,8 +148,8 @@ class _Contender:
         }
 
 
-def run(plan: PokemonBenchmarkConfig, *, as_json: bool, log: Callable[[str], None]) -> None:
-    """Measure and print.
+def run(plan: PokemonBenchmarkConfig, *, as_json: bool, out: Path | None, log: Callable[[str], None]) -> None:
+    """Measure, print, and write the report to `out`.
 
     Raises:
         BenchmarkError: a measuring process failed.
@@ -158,7 +158,10 @@ def run(plan: PokemonBenchmarkConfig, *, as_json: bool, log: Callable[[str], Non
     if plan.peers and not util.find_spec("poke_env"):
         log(MISSING)
     report = measure(plan, log)
-    print(json.dumps(report, indent=2)) if as_json else _show(report)
+    text = json.dumps(report, indent=2)
+    if out is not None:
+        replace_text(out, f"{text}\n")
+    print(text) if as_json else _show(report)
 
 
 def measure(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) -> dict[str, Any]:
@@ -264,8 +267,6 @@ def endure(plan: PokemonBenchmarkConfig, *, as_json: bool, out: Path | None, log
         raise ConfigError(
             f"to compare the last with the first, play two blocks of {plan.block} battles or more; got {plan.endurance}"
         )
-    if out is not None and not out.absolute().parent.is_dir():
-        raise ConfigError(f"--out: there is no folder {out.parent}; make it first")
     report = measure_endurance(plan, log)
     text = json.dumps(report, indent=2)
     if out is not None:

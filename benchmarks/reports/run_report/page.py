@@ -36,7 +36,7 @@ from palaver.benchmarks.viewer import page as viewer
 from palaver.benchmarks.viewer.album import taken_for
 from palaver.episodes import Episode, Turn
 from palaver.text import clean, one_line
-from palaver.utils.run_folder import replace_text
+from palaver.utils.run_folder import replace_text, writing
 from palaver.utils.tool_calls import transcript
 
 HERE = Path(__file__).resolve().parent
@@ -44,16 +44,24 @@ REPORT, CURVE = "report.html", "curve.png"
 COMPARISON, CURVES = "comparison.html", "comparison.png"
 
 
-def write(run: RunFolder | Path | str, n_samples: int = 4) -> Path:
-    """Write `report.html`, `curve.png` and `episodes.html` to a run folder; return the first.
+def write(run: RunFolder | Path | str, n_samples: int = 4, out: Path | None = None) -> Path:
+    """Write `report.html`, `curve.png` and `episodes.html`; return the first.
+
+    Args:
+        run: or its folder.
+        n_samples: tasks shown before and after training.
+        out: folder of the files; None: that of the run.
 
     Raises:
         CheckpointError: the folder is not a run folder.
+        ConfigError: the files cannot be written.
     """
     run = run if isinstance(run, RunFolder) else read(run)
-    viewed = viewer.write(run, choices=viewer.Choices(pictures=2 * n_samples))
-    curves.write_png(run, run.folder / CURVE, max_reward(run), _title(run))
-    return _save(run.folder / REPORT, "report.html.j2", page(run, n_samples, viewed))
+    out = out or run.folder
+    with writing(out):
+        viewed = viewer.write(run, out / viewer.PAGE, viewer.Choices(pictures=2 * n_samples))
+        curves.write_png(run, out / CURVE, max_reward(run), _title(run))
+        return _save(out / REPORT, "report.html.j2", page(run, n_samples, viewed))
 
 
 def compare(runs: Sequence[RunFolder], out: Path) -> Path:

@@ -42,7 +42,7 @@ Every match is played twice, sides swapped. The same command with --resume resum
 PLAYERS_HELP = (
     "A,B,C or name=POLICY: [bold]random[/bold], [bold]tiny[/bold], [bold]scripted:NAME[/bold], "
     "[bold]hf:MODEL_OR_FOLDER[/bold], [bold]run:FOLDER[/bold], or a player of the environment by its name; "
-    "[bold]all[/bold] are those that it provides."
+    "[bold]all[/bold] are those that it provides and whose extras are installed."
 )
 
 
@@ -70,7 +70,7 @@ def arena(
     seed: options.Seed = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
     anchor: Annotated[str, typer.Option(help="Player whose rating is fixed.", show_default="the first player")] = "",
-    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/arena-ENV-TIME")] = None,
+    out: Annotated[Path | None, options.out_folder("Of games and tables.", "runs/arena-ENV-TIME")] = None,
     record: Annotated[Path | None, typer.Option(help="Folder that gets both sides' decisions, to learn from.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume --out, or the newest tournament of ENV.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the games to play and the estimated time.")] = False,
@@ -80,7 +80,7 @@ def arena(
     from palaver.benchmarks.arena.tournament import check
     from palaver.benchmarks.evaluate_against_all import against_all
     from palaver.registry import spec
-    from palaver.trainers.matches.config import TournamentConfig, read_players
+    from palaver.trainers.matches.config import ALL, TournamentConfig, left_out, read_players
     from palaver.trainers.matches.recording import Recording
 
     chosen, keywords = options.split(ArenaSettings, pairs)
@@ -103,6 +103,9 @@ def arena(
         setting = against_all(env_spec.id, agent, players, **settings)
     else:
         setting = TournamentConfig(env=env_spec.id, players=read_players(players, env_spec), **settings)
+    if ALL in players.split(","):
+        for player, extra in left_out(env_spec).items():
+            note(f"left out of {ALL}: {player}, which needs pip install 'palaver[{extra}]'")
     anchor = check(setting, anchor)
     texts = chosen.tournament.record_text
     if texts and record is None:

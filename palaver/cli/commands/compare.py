@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from palaver.cli import options
 from palaver.cli.output import console, count, note, say, table
 from palaver.core import ConfigError, need
 
@@ -49,9 +50,7 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, or folders of run folders.")],
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Figure or page: .png, .svg, .html.", show_default=f"{PICTURE} in the folder the runs lie in"
-        ),
+        options.out_file("Figure or page: .png, .svg, .html.", f"{PICTURE} in the folder the runs lie in"),
     ] = None,
     metric: Annotated[
         str, typer.Option(help="Keys of metrics.jsonl to draw, as KEY,KEY; those of evaluations as eval/KEY.")
@@ -74,8 +73,9 @@ def compare(
     from palaver.benchmarks.comparison import groups as comparing
 
     need("a comparison", "train", "matplotlib", "jinja2")
-    if out is not None and (out.suffix.lower() not in FORMATS or not out.parent.is_dir()):
-        raise ConfigError(f"--out: a {', '.join(FORMATS)} in a folder that is there, got {str(out)!r}")
+    if out is not None and out.suffix.lower() not in FORMATS:
+        raise ConfigError(f"--out: a file that ends with {', '.join(FORMATS)}, got {str(out)!r}")
+    options.make_parent(out)
     selected, left = trials.find(runs)
     compared = comparing.compare(selected, by, window)
     for line in left:

@@ -22,7 +22,7 @@ from palaver.benchmarks.reports import coding_conventions
 from palaver.benchmarks.reports.coding_conventions import ProgramPair
 from palaver.benchmarks.reports.run_folder import RunFolder, read
 from palaver.benchmarks.reports.summary import score
-from palaver.cli import folders
+from palaver.cli import folders, options
 from palaver.cli.commands import train
 from palaver.cli.folders import TrainJob
 from palaver.cli.output import console, say, table
@@ -102,7 +102,7 @@ SEED_OFFSETS = (0, 3, 4)  # of the second act's runs; the last runs only if the 
 
 def demo(
     items: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides for every run.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the runs.", show_default="runs/demo-TIME")] = None,
+    out: Annotated[Path | None, options.out_folder("Of the runs.", "runs/demo-TIME")] = None,
     act: Annotated[int, typer.Option(min=0, max=2, help="1 or 2 plays that act alone; 0 both.")] = 0,
     from_scratch: Annotated[
         bool, typer.Option("--from-scratch", help="Teach the tiny models here, in place of the shipped ones.")

@@ -18,6 +18,7 @@ from palaver.core import ConfigError
 from palaver.episodes import Episode
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.utils.config import merged
+from palaver.utils.run_folder import replace_text, writing
 
 if TYPE_CHECKING:
     from palaver.benchmarks.evaluation.evaluate import EvaluationConfig
@@ -60,7 +61,7 @@ def evaluate(
     focal: Annotated[str, typer.Option(help="Agents whose own return is measured, separated by commas.")] = "",
     greedy: options.Greedy = False,
     as_json: options.Json = False,
-    out: Annotated[Path | None, typer.Option(help="Write the episodes to this file, one JSON object a line.")] = None,
+    out: Annotated[Path | None, options.out_file("Of the episodes, one JSON object a line.")] = None,
     row: Annotated[
         Path | None, typer.Option(help="Keep the result as a row, with its episodes, in this folder.")
     ] = None,
@@ -77,8 +78,7 @@ def evaluate(
         options.explain(settings)
         note(f"keywords of the environment: palaver envs {env}")
         return
-    if out is not None and not out.parent.is_dir():
-        raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
+    options.make_parent(out)
     if scenarios.is_scenario(env):
         setting = scenario(ctx, env, team, settings, given)
     else:
@@ -148,11 +148,8 @@ def save(episodes: Sequence[Episode], path: Path) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    with writing(path.parent):
+        replace_text(path, "".join(json.dumps(episode.to_dict()) + "\n" for episode in episodes))
 
 
 def show(result: EvaluationOutcome) -> None:

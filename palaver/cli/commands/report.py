@@ -8,14 +8,17 @@ from typing import Annotated
 
 import typer
 
+from palaver.cli import options
 from palaver.cli.output import say
-from palaver.core import ConfigError, need
+from palaver.core import need
 
 HELP = """Write the report of a run, or lay several over each other.
 
 [bold]Examples[/bold]
 
 [cyan]palaver report runs/FOLDER[/cyan]
+
+[cyan]palaver report runs/FOLDER --out page[/cyan]  [dim]# its page elsewhere[/dim]
 
 [cyan]palaver report runs/seed-0 runs/seed-1 --out runs[/cyan]  [dim]# comparison.html and .png there[/dim]
 
@@ -26,7 +29,7 @@ Works on runs that were interrupted or are still going on.
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="Run folders.")],
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the comparison.", show_default="the folder the runs lie in")
+        Path | None, options.out_folder("Of the pages and figures.", "that of the run, or where several lie")
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Tasks shown before and after.")] = 4,
 ) -> None:
@@ -40,8 +43,6 @@ def report(
     if len(runs) > 1:
         page = compare(runs, out or Path(os.path.commonpath([folder.resolve().parent for folder in folders])))
         say(f"{page}\n{page.with_suffix('.png')}")
-    elif out is not None:
-        raise ConfigError("--out is the folder of a comparison of several runs; the report of one lies in its folder")
     else:
-        page = write(runs[0], samples)
+        page = write(runs[0], samples, out)
         say(f"{page}\n{page.with_name(CURVE)}")

@@ -54,7 +54,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume a run: the one named, or else the newest of this recipe.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/RECIPE-TIME")] = None,
+    out: Annotated[Path | None, options.out_folder("Of the run.", "runs/RECIPE-TIME")] = None,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Print where each changed setting came from, then all other keys, and stop."),

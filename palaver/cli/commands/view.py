@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from palaver.cli import options
 from palaver.cli.output import count, note, say
 from palaver.core import ConfigError, need
 
@@ -34,7 +35,7 @@ def view(
         typer.Argument(metavar="RUN|EPISODES|BATTLES", help="Run folder, .jsonl, .jsonl.gz, or folder of battles."),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The page.", show_default="episodes.html in the folder, or next to the file")
+        Path | None, options.out_file("The page.", "episodes.html in the folder, or next to the file")
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     most: Annotated[int, typer.Option(min=1, help="Episodes on the page; steps evenly apart are kept.")] = 2000,
@@ -50,8 +51,6 @@ def view(
         return
     from palaver.benchmarks.viewer.page import Choices, write
 
-    if out is not None and out.is_dir():
-        raise ConfigError(f"--out {str(out)!r} is a folder; name a file, such as {str(out / 'episodes.html')!r}")
     done = write(path, out, Choices(most, characters, pictures, tests))
     for message in done.notes:
         note(f"note: {message}")

@@ -70,7 +70,7 @@ def show(
 @app.command("import-metamon")
 def import_metamon(
     folder: Annotated[Path, typer.Argument(metavar="REPLAYS", help="Folder of .json or .json.lz4, with sub-folders.")],
-    out: Annotated[Path, typer.Option(help="Folder of battles; may hold others.")],
+    out: Annotated[Path, options.out_folder("Of battles; those it holds stay.")],
 ) -> None:
     """Import human battles from the parsed replays that metamon publishes."""
     from palaver.trainers.trajectories.metamon import convert

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from palaver.cli import options
 from palaver.cli.output import errors, note, say
-from palaver.core import ConfigError, need
+from palaver.core import need
 
 HELP = """Measure the speed of steps, teams, programs and battles, and accept a GPU.
 
@@ -78,7 +78,7 @@ STEP = """Time one training step on random weights: CPU time per prompt, by stag
 
 A peer library runs in its own Python, alternating with ours; see docs/benchmarks.md for what its script must print.
 """
-Report = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the report as JSON too.")]
+Report = Annotated[Path | None, options.out_file("Of the report, as JSON.")]
 TEAMS = """Memory and step time of each kind of team on the same work, next to one agent that trains a whole model.
 
 [bold]Kinds[/bold]: one (the baseline), separate, shared, lora, heterogeneous.
@@ -129,7 +129,11 @@ def teams(
     from palaver.benchmarks.performance.teams import TeamBenchmark, run
 
     plan = options.settings(TeamBenchmark, settings)
-    options.explain(plan) if explain else run(plan, as_json=as_json, out=out, log=note)
+    if explain:
+        options.explain(plan)
+        return
+    options.make_parent(out)
+    run(plan, as_json=as_json, out=out, log=note)
 
 
 @app.command(help=GPU)
@@ -162,9 +166,7 @@ def pokemon(
     plan = options.settings(PokemonBenchmarkConfig, settings)
     if explain:
         options.explain(plan)
-    elif plan.endurance:
-        endure(plan, as_json=as_json, out=out, log=note)
-    elif out is not None:
-        raise ConfigError("--out writes the report of endurance=; for the other use: --json > FILE")
-    else:
-        run(plan, as_json=as_json, log=note)
+        return
+    options.make_parent(out)
+    measure = endure if plan.endurance else run
+    measure(plan, as_json=as_json, out=out, log=note)

@@ -83,7 +83,7 @@ def run(
 def ablate(
     file: File,
     vary: Annotated[str, typer.Option(help="key=a,b,c, as mix.synthetic=0,0.25,0.5,1.0; any key of the curriculum.")],
-    out: Annotated[Path, typer.Option(help="Folder; the same command resumes.")],
+    out: Annotated[Path, options.out_folder("Of the runs; the same command resumes them.")],
     pairs: Pairs = None,
 ) -> None:
     """Run a curriculum with several values of one key, at equal size and compute, without gates."""

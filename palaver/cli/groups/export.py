@@ -70,7 +70,7 @@ def trl_scripts(
     pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=PAIRS_HELP)] = None,
     agent: Annotated[str, typer.Option(help="Agent that is trained.", show_default=False)] = ...,  # type: ignore[assignment]
     team: Annotated[str, typer.Option("--team", "-t", help=TEAM_HELP)] = DEFAULT_PARTNERS,
-    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="trl-NAME-AGENT")] = None,
+    out: Annotated[Path | None, options.out_folder("Of the new scripts.", "trl-NAME-AGENT")] = None,
 ) -> None:
     """Write scripts that train one agent with TRL."""
     from palaver.benchmarks.doors.trl.export import export_trl
@@ -88,7 +88,7 @@ def openenv_package(
     pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=PAIRS_HELP)] = None,
     agent: Annotated[str, typer.Option(help="Agent that clients play.", show_default="all")] = "",
     team: Annotated[str, typer.Option("--team", "-t", help=TEAM_HELP)] = DEFAULT_PARTNERS,
-    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="openenv-NAME")] = None,
+    out: Annotated[Path | None, options.out_folder("Of the new package.", "openenv-NAME")] = None,
 ) -> None:
     """Write a package with an OpenEnv server."""
     from palaver.benchmarks.doors.openenv.export import export_openenv
@@ -102,7 +102,7 @@ def openenv_package(
 def verifiers_package(
     env: Annotated[str, typer.Argument(metavar="ENV", help="Environment, as arxiv-v0.")],
     pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=PAIRS_HELP)] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="verifiers-NAME")] = None,
+    out: Annotated[Path | None, options.out_folder("Of the new package.", "verifiers-NAME")] = None,
 ) -> None:
     """Write a package for verifiers."""
     from palaver.benchmarks.doors.verifiers.export import export_verifiers
@@ -115,7 +115,7 @@ def verifiers_package(
 @app.command(name="inspect", help=INSPECT)
 def inspect_log(
     episodes: Annotated[Path, typer.Argument(metavar="EPISODES", help="JSON lines, as evaluate --out writes them.")],
-    out: Annotated[Path, typer.Option(help="The log, which ends with .eval or .json.", show_default=False)] = ...,  # type: ignore[assignment]
+    out: Annotated[Path, options.out_file("The log, which ends with .eval or .json.")],
 ) -> None:
     """Write stored episodes as a log of Inspect."""
     need("a log of Inspect", "inspect", "inspect_ai")

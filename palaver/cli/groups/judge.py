@@ -60,7 +60,7 @@ def audit(
     limit: Annotated[
         list[str] | None, typer.Option("--limit", metavar="KEY=VALUE", help="Another threshold, as slot=0.1.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/audit-TIME")] = None,
+    out: Annotated[Path | None, options.out_folder("Of the page and figures.", "runs/audit-TIME")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, and write no page unless --out is given.")
     ] = False,

@@ -66,7 +66,7 @@ app = options.group(cls=_Rows, help=HELP, no_args_is_help=False)
 @app.command(help=HELP)
 def write(
     folder: Annotated[Path, typer.Argument(metavar="ROWS", help="The folder of the rows.")] = ROWS,
-    out: Annotated[Path | None, typer.Option(help="Folder of the page.", show_default="where ROWS lies")] = None,
+    out: Annotated[Path | None, options.out_folder("Of the table and the pages.", "where ROWS lies")] = None,
     table: Annotated[
         Path | None, typer.Option(help="The table in Markdown.", show_default="OUT/LEADERBOARD.md")
     ] = None,
@@ -116,7 +116,7 @@ def submit(
     submitter: Annotated[str, typer.Option(help="Your name or address, as it is to be shown.")],
     model: Annotated[str, typer.Option(help="What the team is made of.")] = "",
     size: Annotated[str, typer.Option(help="Number of parameters.")] = "",
-    out: Annotated[Path, typer.Option(help="Folder of the submission.")] = Path("submissions"),
+    out: Annotated[Path, options.out_folder("Of the submission.")] = Path("submissions"),
 ) -> None:
     """Add the author to a row."""
     from palaver.benchmarks.leaderboard import submissions

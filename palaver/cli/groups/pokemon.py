@@ -156,7 +156,7 @@ def clone(
     items: Annotated[
         list[str], typer.Argument(metavar="FOLDER[=WEIGHT]... [KEY=VALUE]...", help="Recorded battles, and settings.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the run.")],
+    out: Annotated[Path, options.out_folder("Of the run; the same command resumes it.")],
     start: Annotated[Path | None, typer.Option(help="A net or a run to begin with.")] = None,
     player: Annotated[str, typer.Option(help="Learn from these players only, separated by commas.")] = "",
     explain: options.Explain = False,

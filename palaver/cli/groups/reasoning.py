@@ -38,7 +38,7 @@ def reasoning(
     items: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top of every recipe.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder of the table.")] = Path("runs/maths"),
+    out: Annotated[Path, options.out_folder("Of the table; the same command resumes it.")] = Path("runs/maths"),
     seeds: Annotated[int, typer.Option(min=1, help="Of each row: 0, 1, and so on.")] = 3,
     workers: Annotated[int, typer.Option(min=1, help="Runs that train at the same time.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the unfinished work, and stop.")] = False,

@@ -64,7 +64,7 @@ CARD = """Write the model card of a run, and a data card of episodes, for the Hu
 
 [cyan]palaver results card runs/FOLDER --push OWNER/NAME[/cyan]  [dim]# a private repository, until you open it[/dim]
 
-DIR/model holds the card, the weights of the newest checkpoint, the config and the metrics; DIR/dataset the episodes.
+FOLDER/model holds the card, the weights of the newest checkpoint, the config and metrics; FOLDER/dataset the episodes.
 """
 
 app = options.group(help=HELP)
@@ -81,7 +81,7 @@ def rescore(
     ] = None,
     env: Annotated[str, typer.Option(help="The environment.", show_default="the one that the episodes name")] = "",
     workers: Annotated[int, typer.Option(min=1, help="Threads that step environments.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Write the new episodes to this file.")] = None,
+    out: Annotated[Path | None, options.out_file("Of the new episodes, one JSON object a line.")] = None,
     row: Annotated[Path | None, typer.Option(help="Keep a new row, with its episodes, in this folder.")] = None,
     label: Annotated[str, typer.Option(help="Name of the new row in tables.", show_default="LABEL-rescored")] = "",
     as_json: options.Json = False,
@@ -89,8 +89,7 @@ def rescore(
     """Rescore stored episodes."""
     from palaver.benchmarks.evaluation import rescore as scoring
 
-    if out is not None and not out.parent.is_dir():
-        raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
+    options.make_parent(out)
     source = scoring.source(episodes, env)
     if row is not None and source.row is None:
         raise ConfigError("--row needs episodes with a row in the same folder; for others use --out")
@@ -166,7 +165,7 @@ def _show_credit(result: Credit) -> None:
 def card(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     data: Annotated[Path | None, typer.Option(help="A JSON-lines file of episodes, packed or not.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="A new folder.", show_default="RUN/hub")] = None,
+    out: Annotated[Path | None, options.out_folder("Of the new cards.", "RUN/hub")] = None,
     repository: Annotated[
         str, typer.Option("--push", metavar="OWNER/NAME", help="Upload to these repositories of the hub.")
     ] = "",
@@ -180,9 +179,9 @@ def card(
     folder = out or run / "hub"
     if repository:
         hub.refuse_no_repository(repository)
-    if folder.exists():
+    if folder.exists() and any(folder.iterdir()):
         raise ConfigError(
-            f"{str(folder)!r} exists, and its cards may have been edited: remove it, or name another --out"
+            f"{str(folder)!r} is not empty, and its cards may have been edited: remove it, or name another --out"
         )
 
     def fill(folder: Path) -> None:

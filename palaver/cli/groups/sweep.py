@@ -45,7 +45,7 @@ def sweep(
     seeds: Annotated[str, typer.Option(help="Of every candidate, with commas between.")] = "0",
     halve: Annotated[int, typer.Option(min=0, help="Keep one in so many after each part; 0: train all in full.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Runs that train at the same time.")] = 1,
-    out: Annotated[Path, typer.Option(help="The folder of the sweep.")] = Path("runs/sweep"),
+    out: Annotated[Path, options.out_folder("Of the sweep; the same command resumes it.")] = Path("runs/sweep"),
     dry_run: options.DryRun = False,
     as_json: options.Json = False,
 ) -> None:

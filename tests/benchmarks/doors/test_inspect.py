@@ -209,6 +209,7 @@ def test_mistakes_in_an_export(tmp_path):
     path.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(ConfigError, match="episodes of arxiv-v0, echo-v0: export one environment"):
         export.export_episodes(path, tmp_path / "x.eval")
-    (tmp_path / "x.eval").touch()
-    with pytest.raises(ConfigError, match="exists; name another file with --out"):
-        export.export_episodes(path, tmp_path / "x.eval")
+    path.write_text(json.dumps(lines[0]))
+    for _ in range(2):  # a log of that name is replaced
+        assert export.export_episodes(path, tmp_path / "new" / "x.eval") == 1
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["x.eval"]

@@ -146,7 +146,7 @@ def test_the_command(run, tmp_path, capsys, monkeypatch):
     ("arguments", "says"),
     [
         (("nope",), "error: there is neither a run folder nor a file of episodes 'nope'\n"),
-        (("run", "--out", "run"), "error: --out 'run' is a folder; name a file, such as 'run/episodes.html'\n"),
+        (("run", "--out", "run"), "error: --out 'run' is a folder; name a file\n"),
     ],
 )
 def test_mistakes_are_one_line(run, tmp_path, capsys, monkeypatch, arguments, says):
