@@ -24,13 +24,12 @@ from palaver.agents.llm.generation.requests import (
 )
 from palaver.agents.llm.lora.layers import Lora
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.agents.llm.vllm.process import FAILURES, start
+from palaver.agents.llm.vllm.process import start
 from palaver.agents.llm.vllm.sync import make_sync
-from palaver.core import PolicyError, Sampling
+from palaver.core import PolicyError, Sampling, stable_seed
 from palaver.text import one_line
 
 _CPU_ROWS = 64  # rows whose keys and values a CPU has room for at full length; more take turns
-_SEEDS = (1 << 63) - 1
 
 
 class VllmGenerator:
@@ -73,12 +72,13 @@ class VllmGenerator:
         """
         if self.engine is None:
             self.engine = start(_device(self.model), self.name, **self._settings(), **self.sync.settings())
-        if self.stale:
-            self.sync.transfer(self.engine)
-            self.stale = False
         try:
-            return self._drawn(prompts, rows)
-        except FAILURES as error:
+            with torch.random.fork_rng(devices=[]):  # vLLM draws from torch's global generator, too, for nothing
+                if self.stale:
+                    self.sync.transfer(self.engine)
+                    self.stale = False
+                return self._drawn(prompts, rows)
+        except (ValueError, RuntimeError) as error:
             raise PolicyError(f"engine='vllm' cannot generate for {self.name!r}: {one_line(error, 300)}") from error
 
     def _settings(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class VllmGenerator:
             top_p=sampling.top_p,
             top_k=sampling.top_k,
             max_tokens=sampling.max_tokens,
-            seed=row.seed & _SEEDS,
+            seed=stable_seed(row.seed),  # on a CPU torch keeps 32 bits of it, the lowest
             stop_token_ids=sorted(self.end_ids),
             ignore_eos=True,
             logprobs=0,

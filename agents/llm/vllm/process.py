@@ -30,7 +30,7 @@ _SETTINGS = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 # what vLLM raises for a model, a size or a device that it does not support
-FAILURES = (ValueError, RuntimeError, NotImplementedError, AssertionError, ImportError, OSError, KeyError, TypeError)
+_FAILURES = (ValueError, RuntimeError, NotImplementedError, AssertionError, ImportError, OSError, KeyError, TypeError)
 
 
 def start(device: torch.device, name: str, **settings: Any) -> Any:
@@ -50,8 +50,8 @@ def start(device: torch.device, name: str, **settings: Any) -> Any:
             from vllm.platforms import current_platform
         except ImportError as error:
             raise PolicyError(
-                f"engine='vllm' of {name!r} needs vllm, which cannot be imported ({one_line(error)}); docs/vllm.md says how "
-                "to install it"
+                f"engine='vllm' of {name!r} needs vllm, which cannot be imported ({one_line(error)}); docs/vllm.md says "
+                "how to install it"
             ) from error
         if current_platform.device_type != device.type or device.index:
             raise PolicyError(
@@ -60,7 +60,7 @@ def start(device: torch.device, name: str, **settings: Any) -> Any:
             )
         try:
             return LLMEngine.from_engine_args(EngineArgs(disable_log_stats=True, seed=0, **settings))
-        except FAILURES as error:
+        except _FAILURES as error:
             raise PolicyError(f"engine='vllm' cannot serve {name!r}: {one_line(error, 300)}") from error
 
 
