@@ -49,7 +49,11 @@ def test_the_process_is_as_before(policy):
     ids=["plain", "tempered", "top_p", "top_k"],
 )
 def test_log_probs_are_those_of_transformers(policy, sampling):
-    drawn = [c for some in policy.act([ask("one", range(4), sampling), ask("a longer two", range(4), sampling)]) for c in some]
+    drawn = [
+        c
+        for some in policy.act([ask("one", range(4), sampling), ask("a longer two", range(4), sampling)])
+        for c in some
+    ]
     assert largest_error(policy.model, drawn) <= 1e-4
     plain = sampling == SAMPLING
     assert all(c.sample_logprobs == (c.logprobs if plain else ()) for c in drawn)
