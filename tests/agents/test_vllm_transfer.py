@@ -110,7 +110,8 @@ def test_the_base_is_sent_once_and_adapters_every_time():
     lora = adapters(model, "a", "b")
     sync, engine = AdapterSync(model, lora), Engine()
     assert sync.settings() | {"model": ""} == {
-        "model": "", "load_format": "dummy", "enable_lora": True, "max_loras": 3, "max_cpu_loras": 3, "max_lora_rank": 8,
+        "model": "", "load_format": "dummy", "enable_lora": True,
+        "max_loras": 3, "max_cpu_loras": 3, "max_lora_rank": 8,
     }  # fmt: skip
     sync.transfer(engine)
     names = ["adapter-0", "adapter-1", "adapter-2"]

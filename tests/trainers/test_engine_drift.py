@@ -220,7 +220,7 @@ def test_several_processes_are_refused(monkeypatch):
     made = parse({"policy": {"engine": "vllm"}})
     checks.refuse_vllm(made, ("a",))
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="start one process, or set policy.engine=auto"):
+    with pytest.raises(ConfigError, match=r"start one process, or set policy\.engine=auto"):
         checks.refuse_vllm(made, ("a",))
 
 

@@ -17,18 +17,20 @@ import torch
 
 from palaver.agents.llm.generation.requests import (
     CPU_STORE_BYTES,
+    Adapters,
     GenerationRequest,
     GenerationResult,
     Progress,
     column_bytes,
 )
-from palaver.agents.llm.lora.layers import Lora
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.vllm.process import start
 from palaver.agents.llm.vllm.sync import make_sync
 from palaver.core import PolicyError, Sampling, stable_seed
 from palaver.text import one_line
 
+_CONTEXT = 4096  # of a model whose config names none
+_PREFILL_TOKENS = 2048  # of one forward on a CPU, or one whole prompt
 _CPU_ROWS = 64  # rows whose keys and values a CPU has room for at full length; more take turns
 
 
@@ -53,7 +55,7 @@ class VllmGenerator:
         decode: Callable[[Sequence[int]], str],
         options: ModelOptions,
         name: str,
-        adapters: Lora | None = None,
+        adapters: Adapters | None = None,
     ) -> None:
         self.model, self.end_ids, self.decode, self.options, self.name = model, end_ids, decode, options, name
         self.sync = make_sync(model, adapters)
@@ -94,8 +96,14 @@ class VllmGenerator:
         if _device(self.model).type != "cpu":
             return settings | {"gpu_memory_utilization": self.options.vllm_share}
         config = self.model.config.get_text_config()
-        wanted = _CPU_ROWS * getattr(config, "max_position_embeddings", 4096) * column_bytes(config, dtype)
-        return settings | {"enforce_eager": True, "kv_cache_memory_bytes": min(CPU_STORE_BYTES, wanted)}
+        context = getattr(config, "max_position_embeddings", None) or _CONTEXT
+        return settings | {
+            "enforce_eager": True,
+            "kv_cache_memory_bytes": min(CPU_STORE_BYTES, _CPU_ROWS * context * column_bytes(config, dtype)),
+            # after a part of a prompt vLLM turns the row's generator back, which those of a CPU cannot do
+            "enable_chunked_prefill": False,
+            "max_num_batched_tokens": max(context, _PREFILL_TOKENS),
+        }
 
     def _drawn(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
         from vllm.inputs import tokens_input

@@ -22,11 +22,11 @@ from palaver.core import PolicyError
 from palaver.text import one_line
 
 _OWN = "VLLM_"
-# one process; no messages but errors; no statistics sent anywhere
+# one process; no messages, for errors are raised too; no statistics sent anywhere
 _SETTINGS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CONFIGURE_LOGGING": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_LOGGING_LEVEL": "CRITICAL",
     "VLLM_NO_USAGE_STATS": "1",
 }
 # what vLLM raises for a model, a size or a device that it does not support
@@ -50,8 +50,8 @@ def start(device: torch.device, name: str, **settings: Any) -> Any:
             from vllm.platforms import current_platform
         except ImportError as error:
             raise PolicyError(
-                f"engine='vllm' of {name!r} needs vllm, which cannot be imported ({one_line(error)}); docs/vllm.md says "
-                "how to install it"
+                f"engine='vllm' of {name!r} needs vllm, which cannot be imported ({one_line(error)}): docs/vllm.md "
+                "says how to install it"
             ) from error
         if current_platform.device_type != device.type or device.index:
             raise PolicyError(

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from palaver.agents.llm.generation.requests import Adapters
 from palaver.agents.llm.lora.adapter_files import write
-from palaver.agents.llm.lora.layers import Lora
 from palaver.core import PolicyError
 
 _MEMORY = Path("/dev/shm")
@@ -104,7 +104,7 @@ class AdapterSync(ModelSync):
         lora: its adapters.
     """
 
-    def __init__(self, model: Any, lora: Lora) -> None:
+    def __init__(self, model: Any, lora: Adapters) -> None:
         super().__init__(model)
         self.lora = lora
         self._served: list[Any] = []
@@ -153,6 +153,6 @@ def _zeros(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: torch.zeros_like(value) for name, value in weights.items()}
 
 
-def make_sync(model: Any, adapters: Lora | None) -> Sync:
+def make_sync(model: Any, adapters: Adapters | None) -> Sync:
     """The transfer for a model, with adapters or without."""
     return ModelSync(model) if adapters is None else AdapterSync(model, adapters)

@@ -81,6 +81,15 @@ def test_a_seed_gives_the_same_row_alone_and_in_a_batch(policy):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 
 
+def test_prompts_beyond_one_forward(policy):
+    """More prompt tokens than a step of the scheduler takes (2,048), where vLLM would split a prompt."""
+    asked = [ask(f"{n} " + "word " * 30, [n], SAMPLING) for n in range(24)]
+    assert sum(len(policy.prompt(request)) for request in asked) > 2500
+    drawn = [row for (row,) in policy.act(asked)]
+    assert largest_error(policy.model, drawn) <= 1e-4
+    assert policy.act(asked[13:14])[0][0].token_ids == drawn[13].token_ids
+
+
 def test_tokens_come_as_often_as_they_should(policy):
     """The share of the likeliest first token at temperature 0.5 in 600 draws, within 4 standard errors."""
     drawn = policy.act([ask("often", range(600), Sampling(0.5, max_tokens=1))])[0]
