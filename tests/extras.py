@@ -26,7 +26,7 @@ from tests.calls import CALLS, CORE, ROOT, Call, extras, judged, prepare
 
 # extras that need other versions than those of constraints.txt
 UNPINNED = ("inspect", "openenv", "poke-env", "pokemon", "verifiers", "vllm")
-LEFT_OUT = ("vllm",)  # unless named: gigabytes, with a torch of its own, and no command imports it
+LEFT_OUT = ("vllm",)  # unless named: gigabytes, with a torch of its own; `make test-vllm` runs what needs it
 LIMIT_S = 300.0  # of one call
 INSTALL_S = 3600.0
 INGREDIENTS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-from palaver.core import refuse
+from palaver.core import need, refuse
 from palaver.trainers.algorithms.base import Algorithm, has_token_values
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.advantages import shared_reward
@@ -95,6 +95,28 @@ def _devices(config: RunConfig) -> list[Check]:
         )
         for key, device in {"device": config.device, **agents}.items()
     ]
+
+
+def refuse_vllm(config: RunConfig, agents: Collection[str]) -> None:
+    """Refuse generation by vLLM where it is not installed, or in a run of several processes.
+
+    Raises:
+        ConfigError: an agent generates by vLLM, and cannot.
+    """
+    asked = [agent for agent in agents if config.agent(agent).engine == "vllm"]
+    if not asked:
+        return
+    where = "policy" if config.policy.engine == "vllm" else f"team.agents.{asked[0]}"
+    need(f"{where}.engine=vllm", "vllm", "vllm")
+    refuse(
+        [
+            (
+                int(os.environ.get("WORLD_SIZE", "1")) > 1,
+                f"{where}.engine=vllm is an engine in the process that trains, and this run has several: start one "
+                f"process, or set {where}.engine=auto",
+            )
+        ]
+    )
 
 
 def _mixing(config: RunConfig, algorithm: Algorithm, turns: int) -> list[Check]:

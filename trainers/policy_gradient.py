@@ -29,6 +29,7 @@ from palaver.trainers.rollout.tasks import ResampledEpisodes, batch_of_tasks, re
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.loop import BaseLoop
+from palaver.trainers.update.engine_drift import check_engine
 from palaver.trainers.update.updater import Updater
 from palaver.utils.run_folder import replace_text
 
@@ -64,6 +65,7 @@ class PolicyGradientLoop(BaseLoop):
         if cache:
             limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
             batch = replace(batch, overlong=overlong(batch, limits, cache))
+        batch, drifts = self.checked(batch, episodes, step)
         estimated = self.updater.estimate_advantages(batch)
         try:
             learned = self.updater.update(estimated, step)
@@ -86,6 +88,7 @@ class PolicyGradientLoop(BaseLoop):
                 episodes, batch, config.algorithm.discount, estimated.kl.penalty, self.session.distributed.all_sum
             ),
             **learned,
+            **drifts,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
             "completions": completions,
             "sampled_tokens": tokens,
@@ -120,6 +123,25 @@ class PolicyGradientLoop(BaseLoop):
             play,
             lambda episodes: varies(episodes, self.updater.algorithm, a, self.updater.agents),
         )
+
+    def checked(self, batch: Batch, episodes: Sequence[Episode], step: int) -> tuple[Batch, dict[str, float]]:
+        """Check that engines which hold a copy of the weights generated with the trained ones.
+
+        Returns:
+            The batch, its log-probs at sampling completed, and the drift of each agent (`engine_drift.py`).
+
+        Raises:
+            NumericalError: an engine did not; the rows are saved.
+        """
+        drifts: dict[str, float] = {}
+        for learner in self.updater.learners:
+            if learner.policy.options.engine == "vllm" and not self.pairs:
+                try:
+                    batch, drift = check_engine(batch, learner)
+                except NumericalError as error:
+                    raise self.save_failed_rows(error, batch, episodes, step) from error
+                drifts |= {f"{agent}/engine_drift": drift for agent in learner.agents}
+        return batch, drifts
 
     def save_failed_rows(
         self, error: NumericalError, batch: Batch, episodes: Sequence[Episode], step: int

@@ -25,7 +25,7 @@ from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tools import schema_of
 from palaver.trainers.algorithms.base import Algorithm, chosen, has_token_values
-from palaver.trainers.checks import refuse_contradictions, refuse_tools
+from palaver.trainers.checks import refuse_contradictions, refuse_tools, refuse_vllm
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.placement import refuse_placement
 from palaver.trainers.config.run import RunConfig
@@ -137,6 +137,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
         for environment in (env, eval_env):
             refuse_legal(config, environment)
         return algorithm, env, eval_env
+    refuse_vllm(config, env.possible_agents)
     models = {config.agent(agent).model for agent in config.team.trained(env.possible_agents)}
     if "tiny" in models | set(config.team.frozen.values()):
         for environment in (env, eval_env):

@@ -18,6 +18,7 @@ from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.config.placement import PlacementConfig
 from palaver.trainers.config.preferences import ComparedConfig
 from palaver.trainers.config.team import TeamConfig
+from palaver.trainers.config.vllm import VllmConfig
 from palaver.utils.config import Section
 
 EVAL_SEED = 1_000_003  # far from the small seeds that people give to training
@@ -50,7 +51,9 @@ class PolicyConfig(Section):
     chat: Literal["auto", "template", "plain"] = Field(
         "auto", description="auto: the tokenizer's template if it has one"
     )
-    engine: Literal["auto", "palaver", "transformers"] = Field("auto", description="who generates")
+    engine: Literal["auto", "palaver", "transformers", "vllm"] = Field(
+        "auto", description="who generates; auto: palaver where it can serve the model, else transformers"
+    )
     demonstrations: str = Field("", description="`module:function` of the tiny model's texts; the environment's own")
     from_scratch: bool = Field(False, description="teach the tiny model on this machine, leave the shipped one aside")
     force: bool = Field(False, description="let the tiny model run on real data, which it cannot read well")
@@ -251,6 +254,7 @@ class RunConfig(Section):
 
     env: EnvConfig = EnvConfig()
     policy: PolicyConfig = PolicyConfig()
+    vllm: VllmConfig = VllmConfig()
     team: TeamConfig = TeamConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     kl: KLConfig = KLConfig()

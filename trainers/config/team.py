@@ -34,7 +34,7 @@ class AgentConfig(Section):
     model: str | None = None
     device: str | None = Field(None, description="device as named by PyTorch; all agents on the same type of device")
     chat: Literal["auto", "template", "plain"] | None = None
-    engine: Literal["auto", "palaver", "transformers"] | None = None
+    engine: Literal["auto", "palaver", "transformers", "vllm"] | None = None
     temperature: float | None = Field(None, gt=0)
     top_p: float | None = Field(None, gt=0, le=1)
     top_k: int | None = Field(None, ge=0)

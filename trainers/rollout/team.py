@@ -105,7 +105,15 @@ def model_options(config: RunConfig, device: str, agent: str = "") -> ModelOptio
     """Model options of an agent, from the policy section with the agent's own settings."""
     policy, overrides = config.agent(agent), config.team.agents.get(agent)
     device = overrides.device if overrides and overrides.device else device
-    return ModelOptions(policy.dtype, device, policy.chat, policy.engine, policy.max_prompt_tokens, policy.from_scratch)
+    return ModelOptions(
+        policy.dtype,
+        device,
+        policy.chat,
+        policy.engine,
+        policy.max_prompt_tokens,
+        policy.from_scratch,
+        config.vllm.share,
+    )
 
 
 def reference_model(config: RunConfig, team: Iterable[LLMPolicy], device: str) -> Any:
@@ -215,6 +223,7 @@ def load_run(
             chat=policy_config.chat,
             engine=policy_config.engine,
             max_prompt_tokens=policy_config.max_prompt_tokens,
+            vllm_share=config.vllm.share,
         )
         if home in config.team.frozen:
             team[agent] = frozen_team(config, spec(config.env.id), [home], how, note)[home]

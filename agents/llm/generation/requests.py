@@ -129,6 +129,12 @@ class Adapters(Protocol):
     def only(self, adapter: int) -> AbstractContextManager[Any]:
         """Inside, everything is computed with this one."""
 
+    def config(self, key: str) -> Any:
+        """The shape of an adapter, as peft has it."""
+
+    def exported(self, key: str) -> dict[str, Tensor]:
+        """The weights of an adapter as peft writes them to a file."""
+
 
 class SequentialAdapters:
     """Generator for models whose layers cannot tell the rows of a batch apart.

@@ -17,18 +17,20 @@ class ModelOptions:
         dtype: what generation computes in; the trainable weights are fp32 either way.
         device: `auto` takes the GPU where there is one; otherwise a torch device such as `cpu` or `cuda:1`.
         chat: `template` needs the tokenizer's chat template, `plain` never uses it, `auto` uses it where there is one.
-        engine: `palaver` is the own generation engine, `transformers` the library's `generate`, `auto` the own one
-            wherever it can serve the architecture.
+        engine: `palaver` is the own generation engine, `transformers` the library's `generate`, `vllm` an engine of
+            vLLM in this process, `auto` the own one wherever it can serve the architecture, else that of transformers.
         max_prompt_tokens: a longer prompt is refused.
         from_scratch: the tiny model is one taught on this machine, not the shipped one.
+        vllm_share: part of a GPU's memory that an engine of vLLM takes, weights included; not used on a CPU.
     """
 
     dtype: Literal["fp32", "bf16"] = "fp32"
     device: str = "auto"
     chat: Literal["auto", "template", "plain"] = "auto"
-    engine: Literal["auto", "palaver", "transformers"] = "auto"
+    engine: Literal["auto", "palaver", "transformers", "vllm"] = "auto"
     max_prompt_tokens: int = 4096
     from_scratch: bool = False
+    vllm_share: float = 0.35
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))

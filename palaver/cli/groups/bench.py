@@ -139,7 +139,7 @@ def teams(
 @app.command(help=GPU)
 def gpu(
     stage: Annotated[int, typer.Option(min=1, max=4, help="1 right, 2 decode, 3 update, 4 step.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File of JSON lines.")],
+    out: Annotated[Path, options.out_file("Of the measurements, a JSON object a line.")],
     device: options.Device = "auto",
 ) -> None:
     """Accept a GPU in four stages."""
