@@ -145,6 +145,31 @@ FIXTURES = {
         [both(("purple", "red"), paid=-2.0, illegal=1), both((None, b"red blue"), paid=-2.0, illegal=2)],
         kwargs={"game": {"agents": 2, "actions": ["red", "blue"], "payoffs": [[5, 0], [0, -2]]}},
     ),
+    "kuhn-v0": Fixture(
+        Case([("bet", None), (None, "call")], (2.0, -2.0)),
+        Case([("check", None), (None, "bet"), ("fold", None)], (-1.0, 1.0)),
+        # bytes count and are read all the same; a text out of turn counts and is not read
+        [Case([("bet", "fold"), (None, b"call")], (2.0, -2.0), 2)],
+        [{"deal": "K J"}], most=2.0,
+    ),
+    "leduc-v0": Fixture(  # 1 + 4 + 8 chips
+        Case([("bet", None), (None, "raise"), ("call", None)] * 2, (13.0, -13.0)),
+        Case([("check", None), (None, "check")] * 2, (1.0, -1.0)),
+        [Case([("bet", None), (None, b"fold")], (1.0, -1.0), 1)],
+        [{"deal": "K J K"}], most=13.0,
+    ),
+    "tictactoe-v0": Fixture(  # one cell is free: a text that names none takes it, and costs 2
+        Case([("9", None)], (1.0, -1.0)),
+        Case([("cell 9.", None)], (1.0, -1.0)),
+        [Case([("19", None)], (-1.0, -1.0), 1), Case([(7, "9")], (-1.0, -1.0), 3)],
+        [{"deal": "1 2 3 4 5 6 8 7"}], most=1.0,
+    ),
+    "connect4-v0": Fixture(  # two rows of three columns; the first column is full
+        Case([("2", None), (None, "2"), ("3", None)], (1.0, -1.0)),
+        Case([("2", None), (None, "3"), ("2", None), (None, "3")], (0.0, 0.0)),
+        [Case([("2", 5), (None, "2"), (b"3", None)], (1.0, -1.0), 2)],
+        [{"deal": "1 1"}], {"rows": 2, "columns": 3, "length": 3}, most=1.0,
+    ),
     "gsm8k-v0": Fixture(
         both(("#### 60", "The answer is 60."), ("#### 60.0", "\\boxed{60}"), paid=2.0),
         both(("#### 61", ""), ("#### -60", "sixty"), paid=0.0),
