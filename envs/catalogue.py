@@ -128,6 +128,7 @@ _SHIPPED = (
             "uniform": "palaver.envs.games.reference:uniform",
             "lazy": "palaver.envs.base.scripted:lazy",
         },
+        demonstrations="palaver.envs.games.corpus:demonstrations",
         competitive=True,
         players={
             "reference": "palaver.envs.games.reference:kuhn_player",
@@ -146,6 +147,7 @@ _SHIPPED = (
             "uniform": "palaver.envs.games.reference:uniform",
             "lazy": "palaver.envs.base.scripted:lazy",
         },
+        demonstrations="palaver.envs.games.corpus:demonstrations",
         competitive=True,
         players={
             "reference": "palaver.envs.games.reference:leduc_player",
@@ -164,6 +166,7 @@ _SHIPPED = (
             "uniform": "palaver.envs.games.reference:uniform",
             "lazy": "palaver.envs.base.scripted:lazy",
         },
+        demonstrations="palaver.envs.games.corpus:demonstrations",
         competitive=True,
         players={
             "reference": "palaver.envs.games.reference:tictactoe_player",

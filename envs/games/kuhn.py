@@ -50,6 +50,9 @@ deals, which are equally likely.
 
 `scripted:reference` plays the equilibrium with α = 1/6, `scripted:uniform` draws an action, `scripted:lazy` is silent.
 
+The tiny model answers `J opened: call.`: its card, what was done before it, and any legal action, all about equally
+likely.
+
 ## Version history
 
 * v0: first version.

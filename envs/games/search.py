@@ -1,6 +1,7 @@
 """Alpha-beta search of games of stones in a line.
 
-Exact values, and actions that are best some moves ahead. Values are those of the player to act. D. E. Knuth and R. W. Moore, An analysis of alpha-beta pruning (1975).
+Exact values, and actions that are best some moves ahead. Values are those of the player to act. D. E. Knuth and R. W.
+Moore, An analysis of alpha-beta pruning (1975).
 """
 
 from __future__ import annotations

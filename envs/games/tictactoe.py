@@ -43,6 +43,8 @@ task. `tasks="sample"` are the empty board and all openings of one and of two mo
 `scripted:reference` plays perfectly, by search to the end, and draws among actions that are as good; `scripted:uniform`
 draws an action, `scripted:lazy` is silent.
 
+The tiny model names any free cell, as `X: 5.`
+
 ## Version history
 
 * v0: first version.
