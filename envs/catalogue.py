@@ -192,6 +192,21 @@ _SHIPPED = (
         },
     ),
     Spec(
+        id="hidden-profile-v0",
+        entry_point="palaver.envs.hidden_profile.env:HiddenProfileEnv",
+        summary="A group votes, and is right only if its members tell each other what each alone knows.",
+        agents=("p1", "p2", "p3"),
+        turns=4,
+        max_reward=2.0,
+        dataset="hf:YuxuanLi1225/HiddenBench",
+        scripted={
+            "reference": "palaver.envs.hidden_profile.reference:reference",
+            "alone": "palaver.envs.hidden_profile.reference:alone",
+            "lazy": "palaver.envs.base.scripted:lazy",
+        },
+        demonstrations="palaver.envs.hidden_profile.corpus:demonstrations",
+    ),
+    Spec(
         id="pokemon-v1",
         entry_point="palaver.envs.pokemon.env:PokemonEnv",
         summary="Pokémon battles in an embedded simulator, one against one, every generation.",

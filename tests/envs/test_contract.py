@@ -28,6 +28,7 @@ VARIANTS = {
     ],
     "kuhn-v0": [{"penalty": 0, "max_length": 60}],
     "connect4-v0": [{"rows": 4, "columns": 3, "length": 3, "tasks": "sample[:1]"}],
+    "hidden-profile-v0": [{"form": "tiny", "rounds": 1}, {"profile": "full"}, {"agents": 5, "cost": 0.1, "rounds": 0}],
     "gsm8k-v0": [
         {
             "workflow": "summary",

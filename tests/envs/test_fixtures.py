@@ -170,6 +170,14 @@ FIXTURES = {
         [Case([("2", 5), (None, "2"), (b"3", None)], (1.0, -1.0), 2)],
         [{"deal": "1 1"}], {"rows": 2, "columns": 3, "length": 3}, most=1.0,
     ),
+    "hidden-profile-v0": Fixture(  # a first vote, a round of messages, the final vote: majority and own
+        Case([("b", "b", "c"), ("hm", None, "well"), ('{"vote": "b"}', "B!", "b, not a")], (2.0, 2.0, 2.0)),
+        Case([("b", "b", "b"), ("b", "b", "b"), ("a", "a", "c")], (0.0, 0.0, 0.0)),
+        [Case([(None, "ab", 7), (None, b"x", None), ("b", "b", None)], (2.0, 2.0, 1.0), 6)],
+        [{"description": "Choose.", "shared_information": ["a is near"], "hidden_information": ["b", "b too", "b also"],
+          "possible_answers": ["a", "b", "c"], "correct_answer": "b"}],
+        {"rounds": 1},
+    ),
     "gsm8k-v0": Fixture(
         both(("#### 60", "The answer is 60."), ("#### 60.0", "\\boxed{60}"), paid=2.0),
         both(("#### 61", ""), ("#### -60", "sixty"), paid=0.0),

@@ -36,7 +36,7 @@ def test_no_action_is_preferred(texts):
     assert len(seen) == 12
     for prompt in seen:
         total = counts[prompt].total()
-        assert total > 60
+        assert total > 40
         assert max(counts[prompt].values()) / total < 0.5 + 3 * (0.25 / total) ** 0.5
 
 
