@@ -23,7 +23,7 @@ SHARES = {"kuhn": 0.3, "leduc": 0.3, "repeated": 0.3, "tictactoe": 0.1}
 REPEATED = ("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors", "matching-pennies")
 ROUNDS = 20
 DONE = {"check": "checked", "bet": "opened", "raise": "raised", "call": "called"}
-TINY = {"steps": 400, "texts": 9600}
+TINY = {"steps": 300, "texts": 7200}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -41,7 +41,8 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
     name = rng.choices([*SHARES], [*SHARES.values()])[0]
     if name == "repeated":
         return _draw_round(rng)
-    game: ExtensiveGame[Any] = {"kuhn": kuhn.GAME, "leduc": leduc.GAME, "tictactoe": tic_tac_toe()}[name]
+    games: dict[str, ExtensiveGame[Any]] = {"kuhn": kuhn.GAME, "leduc": leduc.GAME, "tictactoe": tic_tac_toe()}
+    game = games[name]
     states = [game.start(rng.choice([*game.deals()]))]
     while game.mover(states[-1]) is not None:
         states.append(game.after(states[-1], rng.choice(game.actions(states[-1]))))

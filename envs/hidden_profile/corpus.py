@@ -15,7 +15,7 @@ from palaver.envs.hidden_profile.generate import draw, row
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
 ANSWERS = 4  # to each prompt; they share its computation in training
-TINY = {"steps": 400, "texts": 9600}
+TINY = {"steps": 300, "texts": 7200}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:

@@ -29,8 +29,9 @@ In the paper's protocol the first round is spoken in sequence and there are 15 r
 
 ## Action
 
-When votes are asked for, any text: a JSON object with `vote`, or the first option that occurs in it as whole words. A text
-that names no option is no vote, counts as wrong, and adds 1 to the metric `illegal`. In the rounds any text is a message.
+When votes are asked for, any text: a JSON object with `vote`, or the first option that occurs in it as whole words. A
+text that names no option is no vote, counts as wrong, and adds 1 to the metric `illegal`. In the rounds any text is a
+message.
 
 ## Rewards
 
@@ -43,9 +44,9 @@ and after each message
 
 * `words`: minus `cost` for each of its words, 0 by default.
 
-Metrics of the last turn: `initial` and `final`, the shares of right votes at the first and at the final vote; `majority`;
-`said`, the share of hidden facts that occur word for word in a message; `unanimous`, 1 if all final votes are equal;
-`decoy`, the share of final votes for the decoy, where a task names it. All are 0 before.
+Metrics of the last turn: `initial` and `final`, the shares of right votes at the first and at the final vote;
+`majority`; `said`, the share of hidden facts that occur word for word in a message; `unanimous`, 1 if all final votes
+are equal; `decoy`, the share of final votes for the decoy, where a task names it. All are 0 before.
 
 ## Termination
 
@@ -57,15 +58,16 @@ Rows in the schema of HiddenBench: `name`, `description`, `shared_information` a
 one hidden fact for each participant), `possible_answers`, `correct_answer`, and optionally `decoy`. With
 `profile="hidden"` tasks with another number of hidden facts than `agents` are left out.
 
-`tasks="sample"` are 64 generated tasks, `tasks="generated:SEED:COUNT"` others. A generated fact is a point for an option.
-The generator proves four rules for every task, by enumeration of all sets of hidden facts: the shared facts favour a
-decoy; with any one hidden fact they still do; all facts favour one answer; no hidden fact can be left out. In each
-agent's own view the right answer has as many points as the other options but the decoy, so that without messages a vote
-is right by chance at best: one in two in the tiny form, which has three options, one in three else.
+`tasks="sample"` are 64 generated tasks, `tasks="generated:SEED:COUNT"` others. A generated fact is a point for an
+option. The generator proves four rules for every task, by enumeration of all sets of hidden facts: the shared facts
+favour a decoy; with any one hidden fact they still do; all facts favour one answer; no hidden fact can be left out. In
+each agent's own view the right answer has as many points as the other options but the decoy, so that without messages
+a vote is right by chance at best: one in two in the tiny form, which has three options, one in three else.
 
 `scripted:reference` says all its facts and votes for most points among those that it has read: it is always right.
-`scripted:alone` says nothing that helps and votes by its own facts: it is never right. `scripted:lazy` is silent. The tiny
-model says some of its facts, and votes by chance, whatever was said; its texts have none of the tasks' combinations.
+`scripted:alone` says nothing that helps and votes by its own facts: it is never right. `scripted:lazy` is silent. The
+tiny model says some of its facts, and votes by chance, whatever was said; its texts have none of the tasks'
+combinations.
 
 ## Version history
 
@@ -172,7 +174,7 @@ class HiddenProfileEnv(TextEnv):
         if not (final or self.turn == 0):
             return self._messages(actions)
         votes = {agent: vote_of(text, self.task["possible_answers"]) for agent, text in actions.items()}
-        parts = dict.fromkeys(actions, {"majority": 0.0, "own": 0.0})
+        parts = {agent: {"majority": 0.0, "own": 0.0} for agent in actions}
         if self.turn == 0:
             self.discussion = Discussion(votes)
         metrics = dict.fromkeys(METRICS, 0.0)

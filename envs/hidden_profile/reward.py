@@ -15,8 +15,8 @@ _WORD = re.compile(r"[^\W_]+")
 def vote_of(text: str, options: Sequence[str]) -> str | None:
     """The option that a text votes for; None if it names none.
 
-    It is the `vote` of a JSON object, if the text is one, else the first option that occurs as whole words, whatever the
-    case; of two that begin at one place the longer.
+    It is the `vote` of a JSON object, if the text is one, else the first option that occurs as whole words, whatever
+    the case; of two that begin at one place the longer.
 
     >>> vote_of('{"vote": "Site B"}', ["Site A", "Site B"]), vote_of("site a, not B", ["Site A", "Site B"])
     ('Site B', 'Site A')

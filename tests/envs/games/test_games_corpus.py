@@ -64,9 +64,10 @@ def test_a_repeated_game_remembers_the_last_round(texts):
     for conversation, answer in texts:
         if len(conversation) > 1:
             chosen = re.findall(r"a\d chose (\w+)", conversation[-1].content)
+            title = re.match(r"Game: ([\w-]+)", conversation[0].content)[1]
             order = {"prisoners-dilemma": ["cooperate", "defect"], "chicken": ["yield", "dare"],
                      "stag-hunt": ["stag", "hare"], "rock-paper-scissors": ["rock", "paper", "scissors"],
-                     "matching-pennies": ["heads", "tails"]}[re.match(r"Game: ([\w-]+)", conversation[0].content)[1]]  # fmt: skip
+                     "matching-pennies": ["heads", "tails"]}[title]  # fmt: skip
             places = " ".join(str(order.index(action) + 1) for action in chosen)
             assert answer.split(": ")[0].endswith(f"after {places}")
 

@@ -98,7 +98,8 @@ def test_rows_are_reproducible_and_different():
     ("text", "vote"),
     [
         ('{"vote": "Site B", "rationale": "Site A is far"}', "Site B"), ("SITE  b", None), ("site b!", "Site B"),
-        ("not Site A but Site B", "Site A"), ("Site", None), ("", None), ('{"vote": 3}', None), ('["Site A"]', "Site A"),
+        ("not Site A but Site B", "Site A"), ("Site", None), ("", None), ('{"vote": 3}', None),
+        ('["Site A"]', "Site A"),
         ("Sites A", None), ("[" * 9000, None), ("Site AB", None),
     ],
 )  # fmt: skip
