@@ -107,6 +107,8 @@ TEAMS = {
 }
 LEADS = ("lead mewtwo", "lead magikarp")
 
+KEEP = {coins: f"<coins_to_self> {coins} </coins_to_self>" for coins in (0, 10)}
+
 FIXTURES = {
     "arxiv-v0": Fixture(
         both((BACKGROUND, METHOD), paid=2.98),
@@ -177,6 +179,30 @@ FIXTURES = {
         [{"description": "Choose.", "shared_information": ["a is near"], "hidden_information": ["b", "b too", "b also"],
           "possible_answers": ["a", "b", "c"], "correct_answer": "b"}],
         {"rounds": 1},
+    ),
+    "trust-and-split-v0": Fixture(  # rock has the upper hand: ten coins are worth 100 to it, 10 to the other
+        Case([("hi", None), (None, "ho"), (KEEP[10], KEEP[0])], (100.0, 0.0)),
+        Case([("hi", None), (None, "ho"), (KEEP[0], KEEP[0])], (0.0, 0.0)),
+        [Case([(5, None), (None, b"x"), ("10", KEEP[10])], (0.0, 10.0), 3)],
+        [{"hands": "rs"}], {"rounds": 1}, most=100.0,
+    ),
+    "deal-or-no-deal-v0": Fixture(
+        Case([("<take> hats=1 </take>", "<take> books=2 balls=3 </take>")], (5.0, 10.0)),
+        Case([("<take> hats=1 </take>", "<take> hats=1 </take>")], (0.0, 0.0)),
+        [Case([("the hat", b"<take> books=2 balls=3 </take>")], (0.0, 0.0), 2)],
+        [{"counts": [2, 1, 3], "p1": [1, 5, 1], "p2": [2, 0, 2]}], {"messages": 0}, most=10.0,
+    ),
+    "negotiation-v0": Fixture(
+        Case([("<price>70</price>", None), (None, "<price> 70 </price>")], (0.4, 0.1)),
+        Case([("<price>70</price>", None), (None, "<price>30</price>")], (0.0, 0.0)),
+        [Case([(b"<price>40</price>", "too early"), (None, "<price>40</price>")], (0.1, 0.4), 2)],
+        [{"cost": 30, "value": 80}], {"messages": 1}, most=0.4,
+    ),
+    "hanabi-v0": Fixture(  # red 1, blue 1, red 2, blue 2, each the oldest card of its holder
+        Case([("play 1", None), (None, "play 1")] * 2, (4.0, 4.0)),
+        Case([("play 2", None)], (0.0, 0.0)),
+        [Case([("play 1", "play 1"), (None, b"play 2")], (1.0, 1.0), 2)],
+        [{"deck": "r1 r2 b1 b2 r1 b1 r2 b2 r1 b1"}], {"form": "mini"},
     ),
     "gsm8k-v0": Fixture(
         both(("#### 60", "The answer is 60."), ("#### 60.0", "\\boxed{60}"), paid=2.0),
