@@ -263,6 +263,7 @@ _SHIPPED = (
             "uniform": "palaver.envs.hanabi.reference:uniform_move",
             "lazy": "palaver.envs.base.scripted:lazy",
         },
+        demonstrations="palaver.envs.hanabi.corpus:demonstrations",
     ),
     Spec(
         id="pokemon-v1",

@@ -1,4 +1,4 @@
-"""Imitation texts of the exact games and of repeated matrix games: the situation, and any legal action.
+"""Imitation texts of exact games and repeated matrix games: a situation, any legal action.
 
 A model that imitates them begins near a uniform policy over the legal actions, so that no text shows how to play. Its
 answers (`J opened: call.`, `a2 after 1 2: defect.`) restate what an action may have to depend on, because a model of
@@ -61,7 +61,7 @@ def _situation(state: kuhn.KuhnState | leduc.LeducState | BoardState, player: in
 
 
 def _draw_round(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
-    """Draw a player's conversation in some round of a repeated game, all of whose actions were drawn."""
+    """Draw a player's conversation in some round of a repeated game of random actions."""
     env = _make_env(rng.choice(REPEATED))
     observations, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
     agent, turns = rng.choice(env.agents), rng.choice((0, rng.randrange(1, 6)))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from palaver.envs.hanabi.rules import Card, HanabiState, HeldCard
+from palaver.envs.hanabi.rules import Card, HanabiForm, HanabiState, HeldCard
 
 _FIREWORKS = re.compile(r"^Fireworks: (.+)\.$", re.MULTILINE)
 _TOKENS = re.compile(r"^Tokens: (\d+) of (\d+)\.", re.MULTILINE)
@@ -47,11 +47,11 @@ def prompt(state: HanabiState, since: Sequence[str]) -> str:
     ]
     for n, hand in enumerate(state.hands):
         if n == player:
-            shown = [f"{place} {_known(held, state)}" for place, held in enumerate(hand, start=1)]
+            shown = [f"{place} {known(held, state.form)}" for place, held in enumerate(hand, start=1)]
             lines.append(f"Your cards: {', '.join(shown)}.")
         else:
             shown = [
-                f"{place} {held.card[0]} {held.card[1]} ({_known(held, state)})"
+                f"{place} {held.card[0]} {held.card[1]} ({known(held, state.form)})"
                 for place, held in enumerate(hand, start=1)
             ]
             lines.append(f"p{n + 1} holds: {', '.join(shown)}.")
@@ -90,10 +90,10 @@ def _held(card: Card, known: tuple[str, str], heights: dict[str, int], highest: 
     )
 
 
-def _known(held: HeldCard, state: HanabiState) -> str:
+def known(held: HeldCard, form: HanabiForm) -> str:
     """Colours and ranks that are left open, `?` for all."""
-    colours = "?" if len(held.colours) == len(state.form.colours) else "|".join(held.colours)
-    ranks = "?" if len(held.ranks) == len(state.form.copies) else "|".join(map(str, held.ranks))
+    colours = "?" if len(held.colours) == len(form.colours) else "|".join(held.colours)
+    ranks = "?" if len(held.ranks) == len(form.copies) else "|".join(map(str, held.ranks))
     return f"{colours}/{ranks}"
 
 

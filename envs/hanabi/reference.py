@@ -1,4 +1,4 @@
-"""Scripted players of Hanabi, of different conventions; they read the prompt like any other policy."""
+"""Scripted players of Hanabi, of different conventions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def last_marked(conversation: Conversation, _seed: int) -> str:
 
 
 def certain(conversation: Conversation, _seed: int) -> str:
-    """No convention: a hint means what it says, and only cards that are certainly playable are played."""
+    """No convention: only cards that are certainly playable are played."""
     return _move(conversation, "certain")
 
 

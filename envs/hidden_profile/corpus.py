@@ -1,4 +1,4 @@
-"""Imitation texts of the tiny form of hidden profiles: some of the own facts, and votes by chance.
+"""Imitation texts of tiny hidden profiles: one of the own facts, and votes by chance.
 
 A vote is an option that was drawn, and a message a fact of the agent's own that was drawn: no answer depends on what
 another agent has said, so that no text shows to vote by it.
@@ -25,11 +25,11 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     for index in range(-(-n // ANSWERS)):
         rng = random.Random(stable_seed("hidden profile demonstrations", seed, index))
         conversation = _draw_conversation(env, rng)
-        demos += [(conversation, answer(conversation, rng)) for _ in range(ANSWERS)]
+        demos += [(conversation, drawn_answer(conversation, rng)) for _ in range(ANSWERS)]
     return demos[:n]
 
 
-def answer(conversation: Conversation, rng: random.Random) -> str:
+def drawn_answer(conversation: Conversation, rng: random.Random) -> str:
     """A drawn option where a vote is asked for, else a drawn fact of the agent's own."""
     names = options(conversation)
     if asks_for_vote(conversation[-1].content):
@@ -44,7 +44,7 @@ def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversatio
     observations, _ = env.reset(seed=rng.getrandbits(31), options={"task": 0})
     conversations: dict[str, Conversation] = {agent: (Message("user", observations[agent]),) for agent in env.agents}
     for _ in range(rng.randrange(env.rounds + 2)):
-        answers = {agent: answer(conversation, rng) for agent, conversation in conversations.items()}
+        answers = {agent: drawn_answer(conversation, rng) for agent, conversation in conversations.items()}
         observations, *_ = env.step(answers)
         conversations = {
             agent: (*past, Message("assistant", answers[agent]), Message("user", observations[agent]))

@@ -1,4 +1,4 @@
-"""Hidden profiles: a group decides well only if its members tell each other what each alone knows.
+"""Hidden profiles: a group decides well only if its members share what each alone knows.
 
 Everyone has some facts in common, which favour a decoy, and one fact of its own. Only all facts together show the right
 answer, so who decides by its own facts is wrong. The task is that of HiddenBench (arXiv 2505.11556), where groups of
@@ -199,7 +199,7 @@ class HiddenProfileEnv(TextEnv):
         return StepResult(parts, observations, metrics=dict.fromkeys(METRICS, 0.0), illegal=dict.fromkeys(actions, 0))
 
     def _request(self) -> str:
-        """What is asked for in the next turn."""
+        """The request of the next turn."""
         return prompts.request(self.turn + 1, self.rounds, tiny=self.form == "tiny")
 
     def _measured(self, votes: Mapping[str, str | None]) -> dict[str, float]:

@@ -1,4 +1,6 @@
-"""Hidden profiles made from a seed, in the schema of HiddenBench, and the proof that they are hidden.
+"""Hidden profiles made from a seed, and the proof that they are hidden.
+
+Their rows have the schema of HiddenBench.
 
 A fact is a point for an option, and the best option is the one with most points. All participants share `n - 1` facts
 for a decoy and one for each other option but the right one; each holds one fact more, for the right one. So a
@@ -86,7 +88,7 @@ def design_faults(profile: HiddenProfile) -> list[str]:
 
 
 def draw(rng: random.Random, participants: int, *, tiny: bool, tasks: bool) -> tuple[str, HiddenProfile]:
-    """Draw a theme and a profile; `tasks` chooses between those for tasks and those for the tiny model's texts."""
+    """Draw a theme and a profile, for tasks or else for the texts of the tiny model."""
     theme = "" if tiny else rng.choice([*THEMES])
     names = TINY_OPTIONS if tiny else THEMES[theme]
     attributes = TINY_ATTRIBUTES if tiny else ATTRIBUTES
@@ -116,18 +118,18 @@ def row(theme: str, profile: HiddenProfile, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "description": "Choose the best." if tiny else f"{theme}: the one with most points in its favour.",
-        "shared_information": [written(fact, tiny=tiny) for fact in profile.shared],
-        "hidden_information": [written(fact, tiny=tiny) for fact in profile.hidden],
+        "shared_information": [fact_text(fact, tiny=tiny) for fact in profile.shared],
+        "hidden_information": [fact_text(fact, tiny=tiny) for fact in profile.hidden],
         "possible_answers": list(profile.options),
         "correct_answer": profile.right,
         "decoy": profile.decoy,
     }
 
 
-def written(fact: Fact, *, tiny: bool) -> str:
+def fact_text(fact: Fact, *, tiny: bool) -> str:
     """A fact in words.
 
-    >>> written(("amber", "calm"), tiny=True), written(("Durham", "modern"), tiny=False)
+    >>> fact_text(("amber", "calm"), tiny=True), fact_text(("Durham", "modern"), tiny=False)
     ('amber calm', 'Durham is modern.')
     """
     option, attribute = fact

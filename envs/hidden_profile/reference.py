@@ -1,4 +1,4 @@
-"""Scripted participants of hidden profiles: one that exchanges all facts, and one that decides alone."""
+"""Scripted participants: one that exchanges all facts, and one that decides alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OPTIONS = re.compile(r"Options: ([^\n]+)\.$", re.MULTILINE)
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """Says all its facts; votes for the option with most different facts in all that it has read.
+    """Says all its facts, and votes for most different facts in all that it has read.
 
     Of options with as many it votes for the first.
     """

@@ -42,7 +42,7 @@ def has_majority(votes: Sequence[str | None], right: str) -> bool:
 
 
 def vote_rewards(votes: Mapping[str, str | None], right: str) -> dict[str, dict[str, float]]:
-    """`majority` and `own` of each agent: 1 if more than half of the votes are right, and 1 if its own is."""
+    """Components of each agent: `majority`, 1 if the team is right, and `own`, 1 if its vote is."""
     majority = float(has_majority(list(votes.values()), right))
     return {agent: {"majority": majority, "own": float(vote == right)} for agent, vote in votes.items()}
 

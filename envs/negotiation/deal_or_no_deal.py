@@ -1,6 +1,6 @@
-"""Deal or no deal: two agents divide books, hats and balls that each values in its own way, and must agree.
+"""Deal or no deal: two agents divide items that each values in its own way, and must agree.
 
-Each sees its own values only. They talk, and then both say what they take; if the two shares do not fit together
+The items are books, hats and balls. Each agent sees its own values only. They talk, and then both say what they take; if the two shares do not fit together
 nobody gets anything. The task is that of M. Lewis et al. (Deal or no deal? End-to-end learning of negotiation
 dialogues, 2017), in the form of AdAlignLLM (arXiv 2511.19405).
 

@@ -1,4 +1,4 @@
-"""Negotiation of a price in free text: a buyer and a seller talk, and agree by naming the same price in a row.
+"""Negotiation of a price in free text, whose agreement is decided by numbers alone.
 
 The seller has a cost and the buyer a value, and neither knows the other's. What they say is free; whether they agree is
 decided by the numbers in their messages alone.
@@ -179,7 +179,7 @@ def generate_prices(count: int, seed: int) -> list[dict[str, Any]]:
 
 
 def concede(conversation: Conversation, _seed: int) -> str:
-    """Begins `MARGIN` from its limit, concedes in equal steps, and accepts what is within its next offer."""
+    """Begins `MARGIN` from its limit, concedes in equal steps, and accepts its next offer."""
     role, limit, messages, index, heard = _position(conversation)
     if not role:
         return ""

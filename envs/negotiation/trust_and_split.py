@@ -1,4 +1,4 @@
-"""Trust-and-split: ten rounds of sharing coins that are worth ten times more to one of two agents.
+"""Trust-and-split: rounds of sharing coins that are worth ten times more to one of two.
 
 In each round the agents get different hands of rock, paper and scissors, and see their own only. To the upper hand a
 coin is worth 10, to the lower 1. They exchange one message each, and then both say how many of ten coins they keep.
@@ -228,7 +228,7 @@ def generate_hands(count: int, seed: int, *, rounds: int) -> list[dict[str, str]
 
 
 def split_reference(conversation: Conversation, _seed: int) -> str:
-    """Says its hand, and keeps all coins if it has the upper hand by what the other has said, none if the lower.
+    """Says its hand, believes the other, and keeps all coins as the upper hand, else none.
 
     Five, if the other named no hand.
     """
