@@ -1,7 +1,7 @@
 """Imitation texts of the mini form of Hanabi: what the player knows, and any legal action.
 
-Every action is equally likely, so that no text shows a convention or a card worth playing. An answer, as `red 1, blue 0;
-?/2, ?/?; sees blue 1, red 1: play 2.`, restates what an action may have to depend on.
+Every action is equally likely, so that no text shows a convention or a card worth playing. An answer restates what an
+action may have to depend on, as `red 1, blue 0; ?/2, ?/?; sees blue 1, red 1: play 2.`.
 """
 
 from __future__ import annotations

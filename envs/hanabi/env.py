@@ -53,7 +53,8 @@ A task has `deck`: the cards in order, as `r1 b2 ...`: the players' hands, one a
 Scripted players: `scripted:reference` plays a card that is certain; takes the first card that a hint marks for
 playable; gives such hints; else discards its oldest card. `scripted:last_marked` has the other convention: the last
 marked card is meant. `scripted:certain` takes hints at their word and plays only what is certain. `scripted:uniform`
-draws a legal action, `scripted:lazy` is silent.
+draws a legal action, `scripted:lazy` is silent. The tiny model, for `form="mini"`, restates what it knows and names any
+legal action: `red 1, blue 0; ?/2, ?/?; sees blue 1, red 1: play 2.`
 
 ## Version history
 

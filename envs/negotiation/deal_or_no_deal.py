@@ -1,8 +1,8 @@
 """Deal or no deal: two agents divide items that each values in its own way, and must agree.
 
-The items are books, hats and balls. Each agent sees its own values only. They talk, and then both say what they take; if the two shares do not fit together
-nobody gets anything. The task is that of M. Lewis et al. (Deal or no deal? End-to-end learning of negotiation
-dialogues, 2017), in the form of AdAlignLLM (arXiv 2511.19405).
+The items are books, hats and balls. Each agent sees its own values only. They talk, and then both say what they take;
+if the two shares do not fit together nobody gets anything. The task is that of M. Lewis et al. (Deal or no deal?
+End-to-end learning of negotiation dialogues, 2017), in the form of AdAlignLLM (arXiv 2511.19405).
 
 ## Observation
 
