@@ -11,6 +11,7 @@ from docs.build import (
     comparison,
     demo,
     env_pages,
+    exact_games,
     first_screen,
     games,
     lab,
@@ -34,6 +35,7 @@ PARTS: Mapping[str, Callable[[Path], dict[str, str]]] = {
     "demo.md": demo.parts,
     "layout.md": layout.parts,
     "textarena.md": games.parts,
+    "games.md": exact_games.parts,
 }
 
 

@@ -14,12 +14,13 @@ import re
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.matrix.env import MatrixEnv
-from palaver.envs.matrix.games import BUILT_IN, FOR_ANY
+from palaver.envs.matrix.games import FOR_ANY
 
 ANSWERS = 4  # to each prompt; they share its computation in training
 LEAN = 0.2  # share of answers in which the n-th agent names the n-th action
 NOBODY = "me"
-GAMES = (*BUILT_IN, *("two-step",) * 5)  # naming the state takes practice
+LABORATORY = ("climbing", "two-step", "prisoners-dilemma", "qtran", "happo", "xor", "coordination", "penalty")
+GAMES = (*LABORATORY, *("two-step",) * 5)  # naming the state takes practice
 SIZES = (2, 4, 6)  # with more agents to tell apart, the name is copied sooner
 _SEAT = re.compile(r"You are (\w+)\.$", re.MULTILINE)
 _STATE = re.compile(r"State: (\w+)\.$")

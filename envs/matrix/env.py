@@ -11,6 +11,10 @@ at most is known exactly, so it shows whether an algorithm learns what theory sa
 | `xor` | n, even | 1 if the first half of the agents plays one action and the second half the other, else 0 | 1 |
 | `two-step` | 2 | `a1` alone leads to A, where every payoff is 7, or to B: [[0, 1], [1, 8]] | 8 |
 | `prisoners-dilemma` | 2 | [[(3, 3), (0, 5)], [(5, 0), (1, 1)]] | 3 |
+| `chicken` | 2 | [[(3, 3), (1, 4)], [(4, 1), (0, 0)]] | 3 |
+| `stag-hunt` | 2 | [[(4, 4), (0, 3)], [(3, 0), (3, 3)]] | 4 |
+| `rock-paper-scissors` | 2 | 1 for rock over scissors, paper over rock, scissors over paper, -1 to the other | 0 |
+| `matching-pennies` | 2 | 1 to `a1` and -1 to `a2` if both are equal, else the opposite | 0 |
 | `coordination` | n | 1 if all play the same of three actions, else 0 | 1 |
 | `qtran` | 2 | [[8, -12, -12], [-12, 0, 0], [-12, 0, 0]] | 8 |
 | `happo` | 2 | [[0, 1], [1, -2]] | 1 |
@@ -21,10 +25,16 @@ at most is known exactly, so it shows whether an algorithm learns what theory sa
 * `two-step`: additive value mixing (VDN) learns the safe 7 (T. Rashid et al., 2018, which introduced QMIX).
 * `qtran`: monotonic value mixing (QMIX) cannot represent it and plays 0 (K. Son et al., 2019).
 * `prisoners-dilemma`: what is best for each alone is worse for all (R. Axelrod, 1984).
+* `chicken`: not to yield is best against one who yields; `stag-hunt`: the better equilibrium is the risky one.
+* `rock-paper-scissors` and `matching-pennies` are zero-sum: in equilibrium all actions are equally likely.
 * `happo`: the sum of independent improvements is not the joint improvement. `coordination`: equal optima.
 
-Rows are the actions of the first agent; three actions are called `red`, `green`, `blue`, two `left`, `right`, those of
-the dilemma `cooperate`, `defect`.
+Rows are the actions of the first agent; three actions are called `red`, `green`, `blue`, two `left`, `right`. Those of
+the dilemma are `cooperate`, `defect`, of chicken `yield`, `dare`, of the hunt `stag`, `hare`, of the pennies `heads`,
+`tails`.
+
+A repeated game, in which agents remember what was played, is the same with `repeats` and `feedback=True`: the iterated
+prisoner's dilemma of 20 rounds is `game="prisoners-dilemma", repeats=20, feedback=True`.
 
 ## Observation
 
@@ -104,7 +114,9 @@ The two-step game as a file:
       B: {payoffs: [[0, 1], [1, 8]]}
 
 `scripted:reference` knows the built-in games by name and reads others from the prompt (`show_payoffs=True`);
-`scripted:uniform` draws an action, `scripted:lazy` is silent. The tiny model answers `a1 red.`, `at B a2 left.` or,
+`scripted:uniform` draws an action, `scripted:lazy` is silent. For repeated games, `scripted:always_first` and
+`scripted:always_last` play the first and the last action of the table, and `scripted:tit_for_tat` the first and then
+what the other has played, as `feedback=True` shows. The tiny model answers `a1 red.`, `at B a2 left.` or,
 with no agent named, `me red.`; each legal action is about equally likely, the n-th agent leaning a little to the n-th.
 
 ## Version history

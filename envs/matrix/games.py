@@ -97,10 +97,41 @@ def happo() -> Record:
     return {"agents": 2, "actions": TWO, "payoffs": [[0, 1], [1, -2]]}
 
 
+def chicken() -> Record:
+    """Chicken: the one who yields alone has 1, the other 4; if neither yields both have 0.
+
+    A. Rapoport and A. M. Chammah, The game of chicken (1966).
+    """
+    return {"agents": 2, "actions": ["yield", "dare"], "payoffs": [[[3, 3], [1, 4]], [[4, 1], [0, 0]]]}
+
+
+def stag_hunt() -> Record:
+    """A stag needs both hunters, a hare one: the better equilibrium is the risky one.
+
+    B. Skyrms, The stag hunt and the evolution of social structure (2004).
+    """
+    return {"agents": 2, "actions": ["stag", "hare"], "payoffs": [[[4, 4], [0, 3]], [[3, 0], [3, 3]]]}
+
+
+def rock_paper_scissors() -> Record:
+    """Zero-sum; in equilibrium each action has probability 1/3."""
+    payoffs = [[[0, 0], [-1, 1], [1, -1]], [[1, -1], [0, 0], [-1, 1]], [[-1, 1], [1, -1], [0, 0]]]
+    return {"agents": 2, "actions": ["rock", "paper", "scissors"], "payoffs": payoffs}
+
+
+def matching_pennies() -> Record:
+    """Zero-sum; the first player wins where both are equal."""
+    return {"agents": 2, "actions": ["heads", "tails"], "payoffs": [[[1, -1], [-1, 1]], [[-1, 1], [1, -1]]]}
+
+
 FIXED: Mapping[str, Callable[[], Record]] = {
     "climbing": climbing,
     "two-step": two_step,
     "prisoners-dilemma": prisoners_dilemma,
+    "chicken": chicken,
+    "stag-hunt": stag_hunt,
+    "rock-paper-scissors": rock_paper_scissors,
+    "matching-pennies": matching_pennies,
     "qtran": qtran,
     "happo": happo,
 }

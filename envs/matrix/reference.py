@@ -1,7 +1,8 @@
 """Scripted players for `matrix-v1`.
 
-`reference` plays its part of an optimal joint action, `uniform` draws, `lazy` is silent. In the arena `legal` draws,
-`first` and `last` always play the first and the last action of their table.
+`reference` plays its part of an optimal joint action, `uniform` draws, `lazy` is silent. `always_first`, `always_last`
+and `tit_for_tat` are the usual strategies of repeated dilemmas, where the first action cooperates. In the arena
+`legal` draws, `first` and `last` always play the first and the last action of their table.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from palaver.envs.matrix.solve import Solution, solve
 _HEAD = re.compile(r"Game: (.+?)\.(?: You are (\w+)\.)?(?:\n|$)")
 _ACTIONS = re.compile(r"^Actions: (.+)\.$", re.MULTILINE)
 _STATE = re.compile(r"State: (\w+)\.")
+_CHOSE = re.compile(r"(\w+) chose (\w+)")
 _ROUND = re.compile(r"Round \d+ of \d+\.")
 
 
@@ -48,6 +50,29 @@ def uniform(conversation: Conversation, seed: int) -> str:
     """Any of the listed actions, drawn by the seed; "" if none are listed."""
     listed = _listed(observed(conversation))
     return listed[stable_seed("matrix uniform", seed) % len(listed)] if listed else ""
+
+
+def always_first(conversation: Conversation, _seed: int) -> str:
+    """The first action of the table; it cooperates in the dilemma."""
+    return next(iter(_table(observed(conversation))), "")
+
+
+def always_last(conversation: Conversation, _seed: int) -> str:
+    """The last action of the table; it defects in the dilemma."""
+    return next(reversed(_table(observed(conversation))), "")
+
+
+def tit_for_tat(conversation: Conversation, _seed: int) -> str:
+    """The first action of the table, and from then on the other player's last one.
+
+    The other's action is read from the feedback; without it, or after an illegal answer, the first action is played.
+    """
+    prompts_seen = observed(conversation)
+    actions = _table(prompts_seen)
+    head = _HEAD.match(prompts_seen[0]) if prompts_seen else None
+    chosen = dict(_CHOSE.findall(prompts_seen[-1])) if prompts_seen else {}
+    others = [action for agent, action in chosen.items() if head and agent != head[2] and action in actions]
+    return others[0] if others else next(iter(actions), "")
 
 
 def legal(_env: TextEnv, _agent: str, seed: int) -> Callable[[str, Mapping[str, Any]], str]:
@@ -78,6 +103,16 @@ def _position(game: MatrixGame, prompts_seen: Sequence[str]) -> tuple[int, int]:
     named = _STATE.findall(prompts_seen[-1])
     state = game.states.index(named[-1]) if named and named[-1] in game.states else 0
     return state, max(1, game.horizon - (len(prompts_seen) - 1 - begun))
+
+
+def _table(prompts_seen: Sequence[str]) -> Sequence[str]:
+    """The player's actions in the order of the table, or of the prompt of an unknown game."""
+    head = _HEAD.match(prompts_seen[0]) if prompts_seen else None
+    solution = _solution(head[1], prompts_seen[0]) if head else None
+    if head is None or solution is None:
+        return _listed(prompts_seen)
+    agents = solution.game.agents
+    return solution.game.actions[agents.index(head[2]) if head[2] in agents else 0]
 
 
 def _listed(prompts_seen: Sequence[str]) -> list[str]:

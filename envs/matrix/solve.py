@@ -132,7 +132,36 @@ def expected_return(
     return start
 
 
-def _product(chances: Sequence[Sequence[float]]) -> Floats:
+def best_response_return(game: MatrixGame, chances: Mapping[str, Sequence[Sequence[float]]], agent: int) -> float:
+    """Largest return of one round that an agent can reach against the others' mixed policies.
+
+    Args:
+        game: that is played.
+        chances: state -> for each agent the probabilities of its actions; those of `agent` are not looked at.
+        agent: its number.
+    """
+    own_actions = range(game.sizes[agent])
+    values = np.zeros(len(game.states) + 1)
+    for _ in range(game.horizon):
+        totals = game.payoffs[:, :, agent] + values[game.successor]  # (S, J)
+        by_action = [
+            [
+                _product([*others[:agent], np.eye(len(own_actions))[action], *others[agent + 1 :]]) @ row
+                for action in own_actions
+            ]
+            for others, row in zip((list(chances[state]) for state in game.states), totals, strict=True)
+        ]
+        values[:-1] = np.max(by_action, axis=1)
+    return float(values[0])
+
+
+def nash_conv(game: MatrixGame, chances: Mapping[str, Sequence[Sequence[float]]]) -> float:
+    """NashConv of mixed policies: the sum over agents of a best response's gain in a round."""
+    values = expected_return(game, chances)
+    return math.fsum(best_response_return(game, chances, n) - float(values[n]) for n in range(len(game.agents)))
+
+
+def _product(chances: Sequence[Sequence[float] | Floats]) -> Floats:
     """Probabilities (J,) of the joint actions from those of each agent's."""
     joint = np.ones(1)
     for chances_of_agent in chances:

@@ -107,6 +107,8 @@ TEAMS = {
 }
 LEADS = ("lead mewtwo", "lead magikarp")
 
+KEEP = {coins: f"<coins_to_self> {coins} </coins_to_self>" for coins in (0, 10)}
+
 FIXTURES = {
     "arxiv-v0": Fixture(
         both((BACKGROUND, METHOD), paid=2.98),
@@ -144,6 +146,63 @@ FIXTURES = {
         both(("red", "blue"), paid=0.0),
         [both(("purple", "red"), paid=-2.0, illegal=1), both((None, b"red blue"), paid=-2.0, illegal=2)],
         kwargs={"game": {"agents": 2, "actions": ["red", "blue"], "payoffs": [[5, 0], [0, -2]]}},
+    ),
+    "kuhn-v0": Fixture(
+        Case([("bet", None), (None, "call")], (2.0, -2.0)),
+        Case([("check", None), (None, "bet"), ("fold", None)], (-1.0, 1.0)),
+        # bytes count and are read all the same; a text out of turn counts and is not read
+        [Case([("bet", "fold"), (None, b"call")], (2.0, -2.0), 2)],
+        [{"deal": "K J"}], most=2.0,
+    ),
+    "leduc-v0": Fixture(  # 1 + 4 + 8 chips
+        Case([("bet", None), (None, "raise"), ("call", None)] * 2, (13.0, -13.0)),
+        Case([("check", None), (None, "check")] * 2, (1.0, -1.0)),
+        [Case([("bet", None), (None, b"fold")], (1.0, -1.0), 1)],
+        [{"deal": "K J K"}], most=13.0,
+    ),
+    "tictactoe-v0": Fixture(  # one cell is free: a text that names none takes it, and costs 2
+        Case([("9", None)], (1.0, -1.0)),
+        Case([("cell 9.", None)], (1.0, -1.0)),
+        [Case([("19", None)], (-1.0, -1.0), 1), Case([(7, "9")], (-1.0, -1.0), 3)],
+        [{"deal": "1 2 3 4 5 6 8 7"}], most=1.0,
+    ),
+    "connect4-v0": Fixture(  # two rows of three columns; the first column is full
+        Case([("2", None), (None, "2"), ("3", None)], (1.0, -1.0)),
+        Case([("2", None), (None, "3"), ("2", None), (None, "3")], (0.0, 0.0)),
+        [Case([("2", 5), (None, "2"), (b"3", None)], (1.0, -1.0), 2)],
+        [{"deal": "1 1"}], {"rows": 2, "columns": 3, "length": 3}, most=1.0,
+    ),
+    "hidden-profile-v0": Fixture(  # a first vote, a round of messages, the final vote: majority and own
+        Case([("b", "b", "c"), ("hm", None, "well"), ('{"vote": "b"}', "B!", "b, not a")], (2.0, 2.0, 2.0)),
+        Case([("b", "b", "b"), ("b", "b", "b"), ("a", "a", "c")], (0.0, 0.0, 0.0)),
+        [Case([(None, "ab", 7), (None, b"x", None), ("b", "b", None)], (2.0, 2.0, 1.0), 6)],
+        [{"description": "Choose.", "shared_information": ["a is near"], "hidden_information": ["b", "b too", "b also"],
+          "possible_answers": ["a", "b", "c"], "correct_answer": "b"}],
+        {"rounds": 1},
+    ),
+    "trust-and-split-v0": Fixture(  # rock has the upper hand: ten coins are worth 100 to it, 10 to the other
+        Case([("hi", None), (None, "ho"), (KEEP[10], KEEP[0])], (100.0, 0.0)),
+        Case([("hi", None), (None, "ho"), (KEEP[0], KEEP[0])], (0.0, 0.0)),
+        [Case([(5, None), (None, b"x"), ("10", KEEP[10])], (0.0, 10.0), 3)],
+        [{"hands": "rs"}], {"rounds": 1}, most=100.0,
+    ),
+    "deal-or-no-deal-v0": Fixture(
+        Case([("<take> hats=1 </take>", "<take> books=2 balls=3 </take>")], (5.0, 10.0)),
+        Case([("<take> hats=1 </take>", "<take> hats=1 </take>")], (0.0, 0.0)),
+        [Case([("the hat", b"<take> books=2 balls=3 </take>")], (0.0, 0.0), 2)],
+        [{"counts": [2, 1, 3], "p1": [1, 5, 1], "p2": [2, 0, 2]}], {"messages": 0}, most=10.0,
+    ),
+    "negotiation-v0": Fixture(
+        Case([("<price>70</price>", None), (None, "<price> 70 </price>")], (0.4, 0.1)),
+        Case([("<price>70</price>", None), (None, "<price>30</price>")], (0.0, 0.0)),
+        [Case([(b"<price>40</price>", "too early"), (None, "<price>40</price>")], (0.1, 0.4), 2)],
+        [{"cost": 30, "value": 80}], {"messages": 1}, most=0.4,
+    ),
+    "hanabi-v0": Fixture(  # red 1, blue 1, red 2, blue 2, each the oldest card of its holder
+        Case([("play 1", None), (None, "play 1")] * 2, (4.0, 4.0)),
+        Case([("play 2", None)], (0.0, 0.0)),
+        [Case([("play 1", "play 1"), (None, b"play 2")], (1.0, 1.0), 2)],
+        [{"deck": "r1 r2 b1 b2 r1 b1 r2 b2 r1 b1"}], {"form": "mini"},
     ),
     "gsm8k-v0": Fixture(
         both(("#### 60", "The answer is 60."), ("#### 60.0", "\\boxed{60}"), paid=2.0),

@@ -11,7 +11,10 @@ from palaver.envs.base.transcripts import HOSTILE
 from palaver.envs.matrix import games, reference
 from palaver.registry import resolve
 
-LEAST = {**dict.fromkeys(games.BUILT_IN, 0), "climbing": -30, "penalty": -100, "qtran": -12, "happo": -2}
+LEAST = {
+    **dict.fromkeys(games.BUILT_IN, 0), "climbing": -30, "penalty": -100, "qtran": -12, "happo": -2,
+    "rock-paper-scissors": -1, "matching-pennies": -1,
+}  # fmt: skip
 
 
 STATES = {
@@ -239,6 +242,11 @@ def test_forks_go_different_ways():
     assert left.game is env.game
 
 
+OUTCOMES = dict.fromkeys(("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors"), 0.0) | {
+    "matching-pennies": 1.0  # all joint actions are best for a team whose rewards cancel, and the first is heads, heads
+}
+
+
 @pytest.mark.parametrize(
     "kwargs", [{}, {"repeats": 3}, {"repeats": 2, "feedback": True, "show_payoffs": True}], ids=str
 )
@@ -249,8 +257,8 @@ def test_the_reference_reaches_the_optimum(game, kwargs):
     for task in (0, 5, 23):
         total, metrics = episode(env, reference.reference, task=task)
         assert total == env.max_return
-        even = {"outcome": 0.0} if game == "prisoners-dilemma" else {}
-        assert all(turn == {"optimal": 1.0, "regret": 0.0, "illegal": 0.0, **even} for turn in metrics)
+        assert all(turn.items() >= {"optimal": 1.0, "regret": 0.0, "illegal": 0.0}.items() for turn in metrics)
+        assert metrics[-1].get("outcome") == OUTCOMES.get(game)
 
 
 def test_the_reference_reads_other_games_from_the_prompt():
@@ -294,7 +302,7 @@ def test_uniform_and_lazy():
     assert episode(env, lazy)[1] == [{"optimal": 0.0, "regret": 1.0, "illegal": 2.0}]
 
 
-@pytest.mark.parametrize("name", ["reference", "uniform", "lazy"])
+@pytest.mark.parametrize("name", ["reference", "uniform", "lazy", "always_first", "always_last", "tit_for_tat"])
 @pytest.mark.parametrize(
     "text",
     [

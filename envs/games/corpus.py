@@ -1,0 +1,82 @@
+"""Imitation texts of exact games and repeated matrix games: a situation, any legal action.
+
+A model that imitates them begins near a uniform policy over the legal actions, so that no text shows how to play. Its
+answers (`J opened: call.`, `a2 after 1 2: defect.`) restate what an action may have to depend on, because a model of
+two layers does not look into its prompt for what no answer has ever depended on. They do so in words that are no legal
+actions, since the first of these counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.games import kuhn, leduc
+from palaver.envs.games.game import ExtensiveGame
+from palaver.envs.games.lines import STONES, BoardState, tic_tac_toe
+from palaver.envs.matrix.env import MatrixEnv
+
+ANSWERS = 4  # to each prompt; they share its computation in training
+SHARES = {"kuhn": 0.3, "leduc": 0.3, "repeated": 0.3, "tictactoe": 0.1}
+REPEATED = ("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors", "matching-pennies")
+ROUNDS = 20
+DONE = {"check": "checked", "bet": "opened", "raise": "raised", "call": "called"}
+TINY = {"steps": 300, "texts": 7200}
+
+
+def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers, `ANSWERS` to each of the environments' prompts."""
+    demos: list[tuple[Conversation, str]] = []
+    for index in range(-(-n // ANSWERS)):
+        rng = random.Random(stable_seed("exact games demonstrations", seed, index))
+        conversation, situation, actions = _draw_situation(rng)
+        demos += [(conversation, f"{situation}: {rng.choice(actions)}.") for _ in range(ANSWERS)]
+    return demos[:n]
+
+
+def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
+    """Draw a player's conversation, its situation in words, and its legal actions."""
+    name = rng.choices([*SHARES], [*SHARES.values()])[0]
+    if name == "repeated":
+        return _draw_round(rng)
+    games: dict[str, ExtensiveGame[Any]] = {"kuhn": kuhn.GAME, "leduc": leduc.GAME, "tictactoe": tic_tac_toe()}
+    game = games[name]
+    states = [game.start(rng.choice([*game.deals()]))]
+    while game.mover(states[-1]) is not None:
+        states.append(game.after(states[-1], rng.choice(game.actions(states[-1]))))
+    state = rng.choice(states[:-1])
+    player = game.mover(state)
+    assert player is not None
+    return (Message("user", game.prompt(state, player)),), _situation(state, player), game.actions(state)
+
+
+def _situation(state: kuhn.KuhnState | leduc.LeducState | BoardState, player: int) -> str:
+    if isinstance(state, BoardState):
+        return STONES[player]
+    acts = state.acts if isinstance(state, kuhn.KuhnState) else state.first if state.second is None else state.second
+    public = [state.cards[2]] if isinstance(state, leduc.LeducState) and state.second is not None else []
+    return " ".join([state.cards[player], *public, *([DONE[act] for act in acts] or ["begins"])])
+
+
+def _draw_round(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
+    """Draw a player's conversation in some round of a repeated game of random actions."""
+    env = _make_env(rng.choice(REPEATED))
+    observations, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
+    agent, turns = rng.choice(env.agents), rng.choice((0, rng.randrange(1, 6)))
+    conversation: Conversation = (Message("user", observations[agent]),)
+    situation = "begins"
+    for _ in range(turns):
+        joint = {name: rng.choice(infos[name]["legal_actions"]) for name in env.agents}
+        answer = f"{agent} {situation}: {joint[agent]}."
+        observations, *_, infos = env.step(joint)
+        conversation += (Message("assistant", answer), Message("user", observations[agent]))
+        places = [actions.index(joint[name]) + 1 for name, actions in zip(joint, env.game.actions, strict=True)]
+        situation = f"after {places[0]} {places[1]}"
+    return conversation, f"{agent} {situation}", tuple(infos[agent]["legal_actions"])
+
+
+@functools.cache
+def _make_env(game: str) -> MatrixEnv:
+    return MatrixEnv(game, repeats=ROUNDS, feedback=True)

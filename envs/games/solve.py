@@ -1,0 +1,153 @@
+"""Exact values of policies in small games, by enumeration of the game tree.
+
+A *profile* is what both players do: observation -> action -> probability. An observation is the name of an information
+set, see `ExtensiveGame.prompt`, so the profile of a language model is its answers to these prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from palaver.envs.games.game import ExtensiveGame
+
+Profile = Mapping[str, Mapping[str, float]]
+Weights = Callable[[Sequence[str], Sequence[tuple[str, ...]]], Sequence[Sequence[float]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One state of the tree.
+
+    Attributes:
+        player: who acts, 0 or 1; None where the game is over.
+        prompt: observation of that player.
+        actions: legal actions.
+        children: the node after each action.
+        payoff: of the first player, where the game is over.
+    """
+
+    player: int | None
+    prompt: str = ""
+    actions: tuple[str, ...] = ()
+    children: tuple[Node, ...] = ()
+    payoff: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GameTree:
+    """All states of a game.
+
+    Attributes:
+        roots: first node and probability of each deal.
+        infosets: observation -> the player who acts, and its legal actions.
+    """
+
+    roots: tuple[tuple[Node, float], ...]
+    infosets: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, game: ExtensiveGame[Any]) -> GameTree:
+        """Enumerate a game."""
+        infosets: dict[str, tuple[int, tuple[str, ...]]] = {}
+
+        def grow(state: Any) -> Node:
+            player = game.mover(state)
+            if player is None:
+                return Node(None, payoff=game.payoff(state))
+            prompt, actions = game.prompt(state, player), game.actions(state)
+            infosets[prompt] = (player, actions)
+            return Node(player, prompt, actions, tuple(grow(game.after(state, action)) for action in actions))
+
+        roots = tuple((grow(game.start(deal)), chance) for deal, chance in game.deals().items())
+        return cls(roots, infosets)
+
+
+def uniform_weights(observations: Sequence[str], actions: Sequence[tuple[str, ...]]) -> list[list[float]]:
+    """Equal weights of all legal actions."""
+    del observations
+    return [[1.0] * len(legal) for legal in actions]
+
+
+def profile_of(tree: GameTree, weights: Weights) -> dict[str, dict[str, float]]:
+    """The profile of a policy, its weights renormalised over the legal actions.
+
+    Args:
+        tree: of the game.
+        weights: called once with all observations, and the legal actions of each; returns for each observation a weight
+            of 0 or more for each action, as the probability that a language model writes it. Where all are 0 the
+            actions are equally likely, as those that the environment draws.
+    """
+    observations, actions = list(tree.infosets), [legal for _, legal in tree.infosets.values()]
+    profile = {}
+    for observation, legal, given in zip(observations, actions, weights(observations, actions), strict=True):
+        total = sum(given)
+        shares = [weight / total for weight in given] if total > 0 else [1 / len(legal)] * len(legal)
+        profile[observation] = dict(zip(legal, shares, strict=True))
+    return profile
+
+
+def expected_value(tree: GameTree, profile: Profile) -> float:
+    """Expected payoff of the first player; the second player's is its negative."""
+
+    def value(node: Node) -> float:
+        if node.player is None:
+            return node.payoff
+        chances = profile[node.prompt]
+        return sum(
+            chances[a] * value(child) for a, child in zip(node.actions, node.children, strict=True) if chances[a]
+        )
+
+    return sum(chance * value(root) for root, chance in tree.roots)
+
+
+def best_response(tree: GameTree, profile: Profile, player: int) -> tuple[float, dict[str, str]]:
+    """Value and actions (observation -> action) of a best response to the other's profile.
+
+    In each information set the action is best for the sum over its states, weighted by the probability that chance and
+    the other player lead there. Players remember what they saw, so the sets form a tree and one pass is enough.
+    """
+    sign = 1 - 2 * player
+    states: dict[str, list[tuple[Node, float]]] = {}
+
+    def collect(node: Node, reach: float) -> None:
+        if node.player == player:
+            states.setdefault(node.prompt, []).append((node, reach))
+        for action, child in zip(node.actions, node.children, strict=True):
+            collect(child, reach if node.player == player else reach * profile[node.prompt][action])
+
+    best: dict[str, int] = {}
+
+    def value(node: Node) -> float:
+        if node.player is None:
+            return sign * node.payoff
+        if node.player == player:
+            return value(node.children[choice(node.prompt)])
+        chances = profile[node.prompt]
+        return sum(
+            chances[a] * value(child) for a, child in zip(node.actions, node.children, strict=True) if chances[a]
+        )
+
+    def choice(prompt: str) -> int:
+        if prompt not in best:
+            members = states[prompt]
+            totals = [
+                sum(reach * value(node.children[n]) for node, reach in members if reach)
+                for n in range(len(members[0][0].actions))
+            ]
+            best[prompt] = totals.index(max(totals))
+        return best[prompt]
+
+    for root, chance in tree.roots:
+        collect(root, chance)
+    total = sum(chance * value(root) for root, chance in tree.roots)
+    return total, {prompt: tree.infosets[prompt][1][n] for prompt, n in best.items()}
+
+
+def nash_conv(tree: GameTree, profile: Profile) -> float:
+    """NashConv: the sum over players of what a best response gains; 0 in equilibrium.
+
+    In a zero-sum game the payoffs cancel, so it is the sum of both best responses' values.
+    """
+    return sum(best_response(tree, profile, player)[0] for player in (0, 1))

@@ -1,0 +1,78 @@
+"""What the tiny model imitates in the exact games: legal answers, nearly uniform, that restate the situation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+
+import pytest
+
+from palaver.envs.games import corpus, kuhn, leduc
+from palaver.envs.games.solve import GameTree
+from palaver.envs.matrix.rules import action_index
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return corpus.demonstrations(8000, 0)
+
+
+def listed(conversation):
+    return re.findall(r"^Actions: (.+)\.$", "\n".join(m.content for m in conversation), re.MULTILINE)[-1].split(", ")
+
+
+def test_every_answer_is_read_as_the_action_at_its_end(texts):
+    for conversation, answer in texts:
+        actions = listed(conversation)
+        assert actions[action_index(answer, actions)] == answer.removesuffix(".").split()[-1]
+
+
+def test_no_action_is_preferred(texts):
+    """By information set of Kuhn poker: what is imitated is the uniform policy, which is no solution."""
+    counts = defaultdict(Counter)
+    for conversation, answer in texts:
+        counts[conversation[-1].content][answer.split()[-1]] += 1
+    seen = set(GameTree.of(kuhn.GAME).infosets) & set(counts)
+    assert len(seen) == 12
+    for prompt in seen:
+        total = counts[prompt].total()
+        assert total > 40
+        assert max(counts[prompt].values()) / total < 0.5 + 3 * (0.25 / total) ** 0.5
+
+
+def test_prompts_are_the_environments_own(texts):
+    prompts = {conversation[-1].content for conversation, _ in texts}
+    assert len(prompts & set(GameTree.of(leduc.GAME).infosets)) > 150
+    heads = Counter(re.match(r"(?:Game: )?([\w' -]+)", c[0].content)[1] for c, _ in texts)
+    assert set(heads) == {"Kuhn poker", "Leduc hold'em", "Tic-tac-toe", *corpus.REPEATED}
+
+
+@pytest.mark.parametrize(
+    ("state", "player", "situation"),
+    [
+        (kuhn.KuhnState("JQ"), 0, "J begins"),
+        (kuhn.KuhnState("JQ", ("check", "bet")), 0, "J checked opened"),
+        (leduc.LeducState("JQK", ("bet", "call"), ()), 0, "J K begins"),
+        (leduc.LeducState("JQK", ("bet", "call"), ("check",)), 1, "Q K checked"),
+    ],
+)
+def test_situations(state, player, situation):
+    assert corpus._situation(state, player) == situation
+
+
+def test_a_repeated_game_remembers_the_last_round(texts):
+    for conversation, answer in texts:
+        if len(conversation) > 1:
+            chosen = re.findall(r"a\d chose (\w+)", conversation[-1].content)
+            title = re.match(r"Game: ([\w-]+)", conversation[0].content)[1]
+            order = {"prisoners-dilemma": ["cooperate", "defect"], "chicken": ["yield", "dare"],
+                     "stag-hunt": ["stag", "hare"], "rock-paper-scissors": ["rock", "paper", "scissors"],
+                     "matching-pennies": ["heads", "tails"]}[title]  # fmt: skip
+            places = " ".join(str(order.index(action) + 1) for action in chosen)
+            assert answer.split(": ")[0].endswith(f"after {places}")
+
+
+def test_the_same_seed_gives_the_same_texts(texts):
+    assert corpus.demonstrations(10, 0) == texts[:10]
+    assert corpus.demonstrations(10, 1) != texts[:10]
+    assert corpus.demonstrations(0, 0) == []

@@ -1,0 +1,41 @@
+"""What the tiny model imitates in Hanabi: legal actions, all equally likely, after what the player knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from palaver.envs.hanabi import corpus, prompts
+from palaver.envs.matrix.rules import action_index
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return corpus.demonstrations(4000, 0)
+
+
+def test_answers_are_read_as_the_action_at_their_end(texts):
+    for conversation, answer in texts:
+        actions = prompts.read(conversation[0].content).actions
+        assert answer.endswith(f": {actions[action_index(answer, actions)]}.")
+
+
+def test_no_action_is_preferred(texts):
+    """Places of the actions in their lists: among five each has 1/5."""
+    places = Counter()
+    for conversation, answer in texts:
+        actions = prompts.read(conversation[0].content).actions
+        if len(actions) == 5:
+            places[actions.index(answer.rpartition(": ")[2].removesuffix("."))] += 1
+    total = places.total()
+    assert total > 400
+    assert all(abs(count / total - 0.2) < 4 * (0.16 / total) ** 0.5 for count in places.values())
+
+
+def test_texts_restate_what_the_prompt_shows(texts):
+    conversation, answer = next(pair for pair in texts if "Your cards: 1 ?/2, 2 ?/1." in pair[0][0].content)
+    assert "; ?/2, ?/1; sees " in answer
+    assert corpus.demonstrations(10, 0) == texts[:10]
+    assert corpus.demonstrations(10, 1) != texts[:10]
+    assert len(conversation) == 1

@@ -1,0 +1,240 @@
+"""Hidden profiles: the four rules, votes, rewards by hand, the schema of HiddenBench, and the scripted groups."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+
+import pytest
+
+import palaver
+from palaver.core import ConfigError, Message, PalaverWarning, TaskError
+from palaver.envs.hidden_profile import corpus, reference
+from palaver.envs.hidden_profile.generate import HiddenProfile, design_faults, draw, favoured, generate, held_out
+from palaver.envs.hidden_profile.reward import has_majority, mentioned, vote_of, vote_rewards
+
+ROW = {
+    "name": "bridge", "description": "Where to build?", "shared_information": ["Site A is near.", "Site A is cheap."],
+    "hidden_information": ["Site B is firm.", "Site B is dry.", "Site B is wide."],
+    "possible_answers": ["Site A", "Site B", "Site C"], "correct_answer": "Site B",
+}  # fmt: skip
+
+
+def play(env, said, task=0):
+    """`said(agent, conversation)` gives each text; returns the sums of rewards and the last infos."""
+    observations, infos = env.reset(seed=1, options={"task": task})
+    conversations, totals = dict.fromkeys(env.agents, ()), dict.fromkeys(env.agents, 0.0)
+    while env.agents:
+        conversations = {agent: (*past, Message("user", observations[agent])) for agent, past in conversations.items()}
+        texts = {agent: said(agent, past) for agent, past in conversations.items()}
+        conversations = {agent: (*past, Message("assistant", texts[agent])) for agent, past in conversations.items()}
+        observations, rewards, *_, infos = env.step(texts)
+        totals = {agent: totals[agent] + reward for agent, reward in rewards.items()}
+    return totals, next(iter(infos.values()))["metrics"]
+
+
+def facts(options, points):
+    """`points` different facts for each option."""
+    return tuple((option, f"{option}{n}") for option, count in zip(options, points, strict=True) for n in range(count))
+
+
+def test_the_option_with_most_points():
+    assert favoured(facts("abc", (2, 1, 0)), "abc") == "a"
+    assert favoured(facts("abc", (2, 2, 0)), "abc") is None
+    assert favoured((), "ab") is None
+    assert favoured([("a", "x")] * 3 + [("b", "x"), ("b", "y")], "ab") == "b"  # a fact counts once
+
+
+@pytest.mark.parametrize(
+    ("shared", "hidden", "fault"),
+    [
+        ((2, 0, 1), ("b0", "b1", "b2"), None),
+        ((1, 1, 1), ("b0", "b1", "b2"), "do not favour a decoy"),
+        ((1, 0, 0), ("b0", "b1", "b2"), "enough to doubt"),
+        ((3, 0, 1), ("b0", "b1", "b2"), "do not favour the right answer"),
+        ((2, 0, 1), ("b0", "b1", "b2", "b3"), "is not needed"),
+    ],
+)
+def test_each_rule_is_checked(shared, hidden, fault):
+    """Points of decoy a, right answer b and other c; each fault breaks its rule, perhaps with others."""
+    profile = HiddenProfile(tuple("abc"), "a", "b", facts("abc", shared), tuple(("b", f"h{name}") for name in hidden))
+    found = design_faults(profile)
+    assert found == [] if fault is None else any(fault in each for each in found)
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+@pytest.mark.parametrize("participants", [3, 4, 5])
+def test_generated_profiles_are_hidden(participants, tiny):
+    """The rules again, counted here by points and not by the generator's own check."""
+    for seed in range(20):
+        _, profile = draw(random.Random(seed), participants, tiny=tiny, tasks=seed % 2 == 0)
+
+        def points(some, profile=profile):
+            held = {*profile.shared, *some}
+            return {option: sum(o == option for o, _ in held) for option in profile.options}
+
+        for n in range(participants + 1):
+            for some in itertools.combinations(profile.hidden, n):
+                table = points(some)
+                others = [count for option, count in table.items() if option != profile.right]
+                assert (table[profile.right] > max(others)) == (n == participants)
+                if n <= 1:
+                    assert all(table[profile.decoy] > c for o, c in table.items() if o != profile.decoy)
+        # alone the right answer looks like every other option but the decoy
+        alone = points(profile.hidden[:1])
+        assert {count for option, count in alone.items() if option != profile.decoy} == {1}
+        assert len({*profile.shared, *profile.hidden}) == len(profile.shared) + participants
+
+
+def test_rows_are_reproducible_and_different():
+    rows = generate(64, 0, participants=3, tiny=True)
+    assert generate(10, 0, participants=3, tiny=True) == rows[:10]
+    assert generate(10, 1, participants=3, tiny=True) != rows[:10]
+    assert len({json.dumps(sorted(r["shared_information"] + r["hidden_information"])) for r in rows}) == 64
+
+
+@pytest.mark.parametrize(
+    ("text", "vote"),
+    [
+        ('{"vote": "Site B", "rationale": "Site A is far"}', "Site B"), ("SITE  b", None), ("site b!", "Site B"),
+        ("not Site A but Site B", "Site A"), ("Site", None), ("", None), ('{"vote": 3}', None),
+        ('["Site A"]', "Site A"),
+        ("Sites A", None), ("[" * 9000, None), ("Site AB", None),
+    ],
+)  # fmt: skip
+def test_votes(text, vote):
+    assert vote_of(text, ["Site A", "Site B"]) == vote
+
+
+def test_the_longer_of_two_names_is_read():
+    assert vote_of("i choose a and b", ["A", "A and B"]) == "A and B"
+
+
+def test_majority_is_more_than_half():
+    assert has_majority(["x", "x", "y"], "x")
+    assert not has_majority(["x", "y"], "x")
+    assert not has_majority(["x", None, "y"], "x")
+    assert vote_rewards({"p1": "x", "p2": "y", "p3": "x"}, "x") == {
+        "p1": {"majority": 1, "own": 1}, "p2": {"majority": 1, "own": 0}, "p3": {"majority": 1, "own": 1},
+    }  # fmt: skip
+
+
+def test_mentioned_facts():
+    assert mentioned(["Site B is firm.", "Site B is dry."], ["well, site b IS  firm, they say", "Site B is"]) == 0.5
+    assert mentioned(["amber calm"], ["chamber calm"]) == 0
+
+
+@pytest.fixture
+def bridge(tmp_path):
+    def make(*rows, **kwargs):
+        path = tmp_path / "rows.json"
+        path.write_text(json.dumps(list(rows or (ROW,))))
+        return palaver.make("hidden-profile-v0", tasks=str(path), **kwargs)
+
+    return make
+
+
+def test_an_episode_by_hand(bridge):
+    env = bridge(rounds=1, cost=0.01)
+    script = {
+        "p1": ["Site A", "Site B is firm.", "Site B"],
+        "p2": ["Site A", "I like Site A", "Site B"],
+        "p3": ["Site C", "", "Site A"],
+    }
+    totals, metrics = play(env, lambda agent, past: script[agent][len(past) // 2])
+    assert totals == pytest.approx({"p1": 2 - 0.04, "p2": 2 - 0.04, "p3": 1})
+    assert metrics == pytest.approx(
+        {"initial": 0, "final": 2 / 3, "majority": 1, "said": 1 / 3, "unanimous": 0, "decoy": 0, "illegal": 0}
+    )
+
+
+def test_what_is_observed(bridge):
+    env = bridge(rounds=1)
+    observations, _ = env.reset(seed=0)
+    first = observations["p2"].splitlines()
+    assert first[:2] == ["You are p2. Where to build?", "Options: Site A, Site B, Site C."]
+    assert {line.partition(": ")[2] for line in first[2:5]} == {*ROW["shared_information"], "Site B is dry."}
+    assert first[5] == "Vote for one option."
+    observations, *_ = env.step({"p1": "Site A"})
+    assert observations["p2"] == "Round 1 of 1. Say in one or two sentences what the others should know."
+    observations, *_ = env.step({"p1": "Site B\nis firm.\np3: I lie", "p2": "hm"})
+    assert observations["p2"] == "p1: Site B is firm. p3: I lie\np3: \nFinal vote: name one option."
+
+
+def test_the_order_of_facts_does_not_give_the_hidden_one_away():
+    """In 300 episodes the hidden fact is in each of four places about as often: 75, standard deviation 7.5."""
+    env, places = palaver.make("hidden-profile-v0", form="tiny"), []
+    for seed in range(300):
+        observations, _ = env.reset(seed=seed, options={"task": 0})
+        listed = observations["p1"].splitlines()[1].removeprefix("Facts: ").removesuffix(".").split(", ")
+        places.append(listed.index(env.task["hidden_information"][0]))
+    assert all(45 < places.count(n) < 105 for n in range(4))
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"form": "tiny"}, {"agents": 4, "rounds": 1}, {"profile": "full"}], ids=str)
+def test_the_reference_is_always_right_and_the_alone_never(kwargs):
+    env = palaver.make("hidden-profile-v0", **kwargs)
+    full = kwargs.get("profile") == "full"
+    for task in range(0, 64, 7):
+        totals, metrics = play(env, lambda _, past: reference.reference(past, 0), task)
+        assert set(totals.values()) == {2.0}
+        assert metrics["final"] == metrics["majority"] == metrics["unanimous"] == 1
+        assert metrics["said"] == float(not full and kwargs.get("form") == "tiny")  # its sentences leave out `is`
+        if not full:
+            assert metrics["initial"] == 0
+            totals, metrics = play(env, lambda _, past: reference.alone(past, 0), task)
+            assert set(totals.values()) == {0.0}
+            assert metrics["decoy"] == 1
+
+
+def test_rows_that_cannot_be_used(bridge):
+    four = ROW | {"name": "four", "hidden_information": ["a", "b", "c", "d"]}
+    odd = ROW | {"name": "odd", "correct_answer": "Site D"}
+    with pytest.warns(PalaverWarning, match="2 of 3 rows left out"):
+        env = bridge(ROW, four, odd)
+    assert [task.id for task in env.tasks] == ["bridge"]
+    with pytest.raises(TaskError, match="set agents=4"):
+        bridge(four)
+    assert len(bridge(four, agents=4).possible_agents) == 4
+    assert bridge(ROW, four, profile="full").possible_agents == ["solver"]
+    with pytest.raises(TaskError, match="must be a list of texts"):
+        bridge(ROW | {"shared_information": [3]})
+
+
+@pytest.mark.parametrize("kwargs", [{"agents": 2}, {"rounds": -1}, {"form": "x"}, {"profile": "x"}, {"cost": 2}])
+def test_faulty_keywords(kwargs):
+    with pytest.raises(ConfigError, match=next(iter(kwargs))):
+        palaver.make("hidden-profile-v0", **kwargs)
+
+
+@pytest.mark.parametrize("text", ["", "hello", "Options: .\nVote.", "Options: a, b.\nFinal vote."])
+def test_scripted_participants_answer_anything(text):
+    for rule in (reference.reference, reference.alone):
+        assert isinstance(rule((Message("user", text),), 0), str)
+        assert rule((), 0) == ""
+
+
+def test_imitated_texts_hold_no_task_and_no_solution():
+    """Votes depend on nothing: of three options each is named as often, whatever others have said."""
+    texts = corpus.demonstrations(4000, 0)
+    votes, right = 0, 0
+    for conversation, answer in texts:
+        names = reference.options(conversation)
+        read = [(o, a) for o, a in reference.facts(names, [m.content for m in conversation if m.role == "user"])]
+        own = reference.facts(names, [conversation[0].content])
+        decoy = max(names, key=[option for option, _ in own].count)
+        if answer.startswith("vote "):
+            known = [option for option in names if option != decoy]
+            ahead = max(known, key=[option for option, _ in read].count)
+            votes += 1
+            right += answer == f"vote {ahead}."
+        else:
+            assert tuple(answer.removesuffix(".").split()) in own
+        for first, second in itertools.permutations([option for option in names if option != decoy]):
+            if len(read) == 7 - 1:  # all facts were said: the right answer is known, and is no task's
+                right_one = first if [o for o, _ in read].count(first) == 3 else second
+                assert not held_out("", [decoy, right_one, *({first, second} - {right_one})])
+    assert votes > 1500
+    assert right / votes == pytest.approx(1 / 3, abs=0.04)
+    assert corpus.demonstrations(8, 0) == texts[:8]
