@@ -185,6 +185,8 @@ def named_actions(text: str, actions: Sequence[str]) -> list[str]:
     >>> named_actions("2", ["left", "right"]), named_actions("L", ["left", "right"]), named_actions("", ["left"])
     (['right'], ['left'], [])
     """
+    if text in actions:
+        return [text]
     word = " ".join(text.lower().split())
     whole = [action for action in actions if action.lower() == word]
     if whole:

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports.inline import content_hash
 from palaver.benchmarks.reports.charts import smoothed, window_of
 from palaver.benchmarks.reports.palette import algorithm_look, nth_look
 from palaver.benchmarks.reports.run_folder import STATUS, RunFolder, read
@@ -113,7 +114,7 @@ def page(folder: Path) -> str:
         "title": one_line(read(folder).name, 80),
         "chart_style": pages.asset("chart.css"),
         "script": script,
-        "script_hash": pages.content_hash(script),
+        "script_hash": content_hash(script),
     }
     return pages.render(pages.HERE, "live.html.j2", values)
 
