@@ -72,7 +72,10 @@ def battle(env: PokemonEnv, agent: str, observation: str) -> dict[str, Any] | No
 
 def _actions(dex: Dex, view: SideView, listed: Mapping[str, str]) -> list[list[str]]:
     """[action, its name, words on it] of all legal actions."""
-    standing = {mon["name"]: f"{math.ceil(100 * mon['hp'] / max(1, mon['max']))} % {mon['status']}" for mon in view["me"]["team"]}
+    standing = {
+        mon["name"]: f"{math.ceil(100 * mon['hp'] / max(1, mon['max']))} % {mon['status']}"
+        for mon in view["me"]["team"]
+    }
     named = []
     for action, _ in view["legal"]:
         verb, _, rest = action.partition(" ")

@@ -19,7 +19,11 @@ from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.utils.loopback import LoopbackServer, PageHandler
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = (viewer.HERE / "dom.js", viewer.HERE / "mon.js", *(HERE / f"{name}.js" for name in ("board", "battle", "play")))
+SCRIPTS = (
+    viewer.HERE / "dom.js",
+    viewer.HERE / "mon.js",
+    *(HERE / f"{name}.js" for name in ("board", "battle", "play")),
+)
 STYLES = (viewer.HERE / "viewer.css", HERE / "play.css")
 BYTES = 6  # of one character in JSON, at most: \\u1234
 
@@ -37,7 +41,7 @@ class PlayHandler(PageHandler):
 
     server: PlayServer
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
         """Answer with the page, the replay, or states of the game as they come."""
         if self.route == "":
             document = play_page()
@@ -48,7 +52,7 @@ class PlayHandler(PageHandler):
             return self._stream()
         return self.send_error(404)
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         """Take an answer: a JSON object with `question`, its number, and `text`."""
         session = self.server.session
         length = self.headers.get("Content-Length", "")
@@ -107,7 +111,9 @@ def play_in_page(
     """
     persons = [policy for policy in team.values() if isinstance(policy, HumanPolicy)]
     if not persons:
-        raise ConfigError("--browser is for people, and none plays in this team; give an agent to one: --team a=human,b=...")
+        raise ConfigError(
+            "--browser is for people, and none plays in this team; give an agent to one: --team a=human,b=..."
+        )
     session = PlaySession(team, most_possible)
     for policy in persons:
         policy.source = session
@@ -119,7 +125,7 @@ def play_in_page(
                     env, team, [task], SamplingPlan(), sampling=sampling, seed=seed, watch=session.watch
                 )
                 finished(episode)
-                if not session.end(episode, viewer.html(viewer.played(episode, env))):
+                if not session.end(viewer.html(viewer.played(episode, env))):
                     break
             session.close("the game is over; this page can be closed")
         except KeyboardInterrupt:

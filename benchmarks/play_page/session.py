@@ -17,7 +17,7 @@ from palaver.agents.simple import HumanPolicy, QuitError
 from palaver.benchmarks.play_page import scenes
 from palaver.benchmarks.viewer.album import NAME, figure, taken_for
 from palaver.core import Request
-from palaver.episodes import Episode, Turn
+from palaver.episodes import Turn
 from palaver.text import clean, one_line
 from palaver.trainers.rollout.branches import Branch
 from palaver.utils.tool_calls import transcript
@@ -95,8 +95,8 @@ class PlaySession:
         finally:
             self._open = False
 
-    def end(self, episode: Episode, replay: str) -> bool:
-        """Show the end of an episode; return whether another is wanted.
+    def end(self, replay: str) -> bool:
+        """Show the end of an episode with its replay; return whether another is wanted.
 
         Raises:
             QuitError: all pages are closed.
@@ -152,7 +152,7 @@ class PlaySession:
 
     def _game(self, phase: str) -> dict[str, Any]:
         branch, agent = self._branch, self._agent
-        shown: dict[str, Any] = {"remarks": self._remarks, "question": self._question}
+        shown: dict[str, Any] = {"remarks": self._remarks, "question": self._question, "open": self._open}
         if branch is None:
             return shown
         over = branch.stop is not None

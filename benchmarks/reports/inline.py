@@ -32,7 +32,9 @@ def inline_page(title: str, script: str, style: str, data: object, *directives: 
         directives: more of the policy.
     """
     sources = (f"script-src '{content_hash(script)}'", f"style-src '{content_hash(style)}'")
-    policy = "; ".join(["default-src 'none'", *sources, "img-src data:", "base-uri 'none'", "form-action 'none'", *directives])
+    policy = "; ".join(
+        ["default-src 'none'", *sources, "img-src data:", "base-uri 'none'", "form-action 'none'", *directives]
+    )
     values = {"title": escape(title), "policy": policy, "style": style, "script": script, "data": island(data)}
     return InlinePage(fill(TEMPLATE.read_text(encoding="utf-8"), values), policy)
 

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from palaver.benchmarks.reports import html as pages
-from palaver.benchmarks.reports.inline import content_hash
 from palaver.benchmarks.reports.charts import smoothed, window_of
+from palaver.benchmarks.reports.inline import content_hash
 from palaver.benchmarks.reports.palette import algorithm_look, nth_look
 from palaver.benchmarks.reports.run_folder import STATUS, RunFolder, read
 from palaver.benchmarks.reports.summary import max_reward, point, status
@@ -91,7 +91,7 @@ class LiveHandler(PageHandler):
 
     server: LiveServer
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
         """Answer with the page or its data."""
         try:
             if self.route == "":

@@ -40,7 +40,7 @@ HELP = """Play one episode in the terminal, by hand or with any team, or in a pa
 
 [cyan]palaver play arxiv-v0 --team run:runs/FOLDER[/cyan]  [dim]# a trained team, on held-out tasks[/dim]
 
-[cyan]palaver play pokemon-v1 --team p1=human,p2=scripted:reference --browser[/cyan]  [dim]# by clicks, until the page is closed[/dim]
+[cyan]palaver play pokemon-v1 --team p1=human,p2=scripted:reference --browser[/cyan]  [dim]# by clicks[/dim]
 """
 
 
