@@ -118,8 +118,8 @@ const actionButton = ([action, label]) => {
   return el('button', { type: 'button', class: 'action', onclick: () => send(action) }, el('b', null, name), words ? el('span', null, words) : null);
 };
 
-const chooser = () => grouped(state.asked.actions).map(([heading, actions]) => el('fieldset', { class: 'actions' },
-  heading ? el('legend', null, heading) : null, actions.map(actionButton)));
+const chooser = () => (state.asked.actions.length ? el('div', { class: 'chooser' }, grouped(state.asked.actions).map(([heading, actions]) => el('fieldset', { class: 'actions' },
+  heading ? el('legend', null, heading) : null, actions.map(actionButton)))) : null);
 
 const writer = () => {
   const choosing = state.asked.actions.length > 0;
@@ -146,7 +146,7 @@ const drawAsk = () => {
   else if (state.phase === 'ended') parts.push(el('div', { class: 'tools' },
     el('a', { class: 'send', href: 'replay', target: '_blank', rel: 'noopener' }, 'Open the replay'), button('Play again (next task)', () => send('again'), { id: 'again' }), button('Finish', () => send('finish'), { id: 'finish' })));
   else parts.push(el('div', { class: 'card over' }, state.remarks.map((text) => el('p', null, text)), el('p', { class: 'zero' }, 'Nothing is served any more.')));
-  ask.replaceChildren(...parts.flat(2));
+  ask.replaceChildren(...parts.flat(2).filter(Boolean));
   if (draft && matchMedia('(min-width: 801px)').matches) draft.focus({ preventScroll: true });
 };
 
@@ -168,7 +168,9 @@ const draw = () => {
   drawAsk();
   drawScene();
   const last = history.lastElementChild;
-  if (last) last.scrollIntoView({ block: state.scene && !state.end ? 'nearest' : 'start' });
+  if (!last) return;
+  if (state.scene) history.scrollTop = state.end ? last.offsetTop : history.scrollHeight;
+  else last.scrollIntoView({ block: 'start' });
 };
 
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => state && drawScene());

@@ -81,7 +81,7 @@ def test_a_battle_is_played_by_clicks(context, tmp_path):
     (tmp_path / "gen1ou.txt").write_text(TEAMS)
     with command("pokemon-v1", f"teams={tmp_path}", "--team", "p1=human,p2=scripted:uniform") as (child, address):
         with opened(context, address) as tab:
-            question = tab.locator(".ask .send:not([disabled])")
+            question = tab.locator(".ask button.send:not([disabled])")
             expect(question).to_be_visible()
             expect(tab.locator(".out .mon")).to_have_count(2)
             tab.get_by_label("answer").fill("zzz")
