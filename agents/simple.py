@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from rich.console import Console
 from rich.panel import Panel
@@ -13,6 +14,7 @@ from rich.text import Text
 from palaver.core import Completion, Conversation, PalaverError, PolicyError, Request, stable_seed
 from palaver.text import clean
 
+MOST_SHOWN = 40_000  # characters of a question
 WORDS = (
     *("a", "the", "one", "this", "each", "new", "old", "plain", "small", "large", "clear", "open"),
     *("study", "method", "result", "model", "word", "page", "reader", "writer", "question", "answer"),
@@ -75,35 +77,81 @@ class QuitError(PalaverError):
     """The person at the terminal has left the game."""
 
 
+class AnswerSource(Protocol):
+    """Medium between a person and the policy: a terminal, or a page."""
+
+    def show(self, request: Request, text: str) -> None:
+        """Show what is new for an agent, as a question."""
+
+    def read(self) -> str:
+        """Return the next answer.
+
+        Raises:
+            QuitError: there is no more.
+        """
+
+    def say(self, text: str) -> None:
+        """Show a remark on the question."""
+
+
+class TerminalSource:
+    """Questions and answers in the terminal."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console()
+
+    def show(self, request: Request, text: str) -> None:
+        """Print the question in a frame."""
+        self.console.print(Panel(Text(text), title=Text(request.agent), title_align="left"))
+
+    def read(self) -> str:
+        """Return the next line.
+
+        Raises:
+            QuitError: the input has ended (Ctrl-D).
+        """
+        try:
+            return self.console.input("your answer> ", markup=False)
+        except EOFError:
+            raise QuitError("the input has ended, and with it the game") from None
+
+    def say(self, text: str) -> None:
+        """Print a remark."""
+        self.console.print(Text(text, style="dim"))
+
+
 class HumanPolicy:
-    """Policy of a person in the terminal.
+    """Policy of a person.
 
     Shows what is new since the last question to the same agent, and the legal actions where the environment lists them:
     an answer names one of these in full, by its number, or by a beginning that no other shares, or is asked again.
+
+    Args:
+        source: of the answers; None: the terminal.
     """
 
     name = "human"
 
-    def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console()
+    def __init__(self, source: AnswerSource | None = None) -> None:
+        self.source = source or TerminalSource()
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """Prompt once per request and seed.
 
         Raises:
-            QuitError: the person quits, or the input ends (Ctrl-D).
+            QuitError: the person quits, or the answers end.
         """
         return [[Completion(self._read_answer(request)) for _ in request.seeds] for request in requests]
 
     def _read_answer(self, request: Request) -> str:
         new = itertools.takewhile(lambda message: message.role != "assistant", reversed(request.conversation))
-        body = Text(clean("\n\n".join(reversed([message.content for message in new]))))
-        self.console.print(Panel(body, title=Text(request.agent), title_align="left"))
-        if not request.actions or any(action not in body.plain for action in request.actions):
+        text = clean("\n\n".join(reversed([message.content for message in new])), MOST_SHOWN)
+        self.source.show(request, text)
+        if not request.actions or any(action not in text for action in request.actions):
             self._show_help(request)
         silent = False
         while True:
-            text = self._input()
+            text = self.source.read()
             word = text.strip().lower()
             if word == "/quit" or (request.actions and word in ("quit", "q")):
                 raise QuitError("you left the game")
@@ -114,30 +162,21 @@ class HumanPolicy:
                 if len(named) == 1:
                     return named[0]
                 wrong = "begins several legal actions" if named else "names no legal action"
-                self._say(f"{text.strip()[:60]!r} {wrong}; write one of them or its number, help, or quit")
+                self.source.say(f"{text.strip()[:60]!r} {wrong}; write one of them or its number, help, or quit")
             elif word or silent:
                 return text
             else:
                 silent = True
-                self._say("press Enter again to say nothing")
-
-    def _input(self) -> str:
-        try:
-            return self.console.input("your answer> ", markup=False)
-        except EOFError:
-            raise QuitError("the input has ended, and with it the game") from None
+                self.source.say("press Enter again to say nothing")
 
     def _show_help(self, request: Request) -> None:
         if request.actions:
             listed = ", ".join(
                 f"{index}. {clean(action, 120)}" for index, action in enumerate(request.actions, start=1)
             )
-            self._say(f"actions: {listed}; help shows them again, quit leaves")
+            self.source.say(f"actions: {listed}; help shows them again, quit leaves")
         else:
-            self._say("any text is an answer; /help shows this again, /quit leaves")
-
-    def _say(self, text: str) -> None:
-        self.console.print(Text(text, style="dim"))
+            self.source.say("any text is an answer; /help shows this again, /quit leaves")
 
 
 def named_actions(text: str, actions: Sequence[str]) -> list[str]:
@@ -146,6 +185,8 @@ def named_actions(text: str, actions: Sequence[str]) -> list[str]:
     >>> named_actions("2", ["left", "right"]), named_actions("L", ["left", "right"]), named_actions("", ["left"])
     (['right'], ['left'], [])
     """
+    if text in actions:
+        return [text]
     word = " ".join(text.lower().split())
     whole = [action for action in actions if action.lower() == word]
     if whole:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +34,15 @@ def clean(text: object, limit: int = LIMIT) -> str:
 def one_line(text: object, limit: int = 200) -> str:
     """Return `clean` text with runs of white space folded to one space."""
     return " ".join(clean(text, limit).split())
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Replace each `{{ name }}` of a page's template by its value, as it is: text must be escaped before.
+
+    >>> fill("<p>{{ text }}</p>", {"text": "{{ text }}"})
+    '<p>{{ text }}</p>'
+    """
+    return re.sub(r"\{\{ (\w+) \}\}", lambda match: values[match[1]], template)
 
 
 def without_surrogates(text: str) -> str:

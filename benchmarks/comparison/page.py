@@ -13,6 +13,7 @@ from palaver.benchmarks.comparison import differences, table
 from palaver.benchmarks.comparison.curves import AXES, Array, Panel, band_note
 from palaver.benchmarks.comparison.groups import Comparison
 from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports.inline import content_hash, island
 from palaver.text import one_line
 from palaver.utils.run_folder import replace_text
 
@@ -39,10 +40,10 @@ def write_page(comparison: Comparison, drawn: Sequence[Panel], path: Path, notes
         "tests_note": table.TESTS_NOTE,
         "settings": differences.settings_that_differ(comparison),
         "names": [group.name for group in comparison.groups],
-        "data": Markup(pages.island([panel_data(panel) for panel in drawn])),
+        "data": Markup(island([panel_data(panel) for panel in drawn])),
         "chart_style": pages.asset("chart.css"),
         "script": script,
-        "script_hash": pages.content_hash(script),
+        "script_hash": content_hash(script),
     }
     replace_text(path, pages.render(HERE, "comparison.html.j2", values, {"change": table.change_text}))
 

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, Kind
 from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow, ranks
 from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports.inline import content_hash
 from palaver.benchmarks.reports.palette import algorithm_look
 from palaver.benchmarks.reports.summary import duration, interval
 from palaver.core import ConfigError
@@ -97,7 +98,7 @@ def board_page(board: BoardRows, folder: Path) -> str:
     values = {
         "rows": rows,
         "script": Markup(script),
-        "script_hash": pages.content_hash(script),
+        "script_hash": content_hash(script),
         "envs": sorted({row.row.env for row in board.rows}),
         "labels": sorted({row.row.label for row in board.rows}),
     }

@@ -1,13 +1,10 @@
-"""Shared parts of static pages: templates and hashes of scripts.
+"""Shared parts of static pages: templates and scripts.
 
 Templates escape their values and have the style of reports.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,14 +44,3 @@ def asset(name: str) -> Markup:
 def script(shared: str, own: Path) -> Markup:
     """Return a shared script and a page's own as one, in a scope of its own."""
     return Markup(f'(() => {{\n"use strict";\n{asset(shared)}{own.read_text(encoding="utf-8")}}})();\n')
-
-
-def content_hash(text: str) -> str:
-    """Return the CSP hash source of an inlined script or style: `sha256-` and base-64 digest."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-def island(data: object) -> str:
-    """Return JSON that is safe in a `<script>` element: no tag, comment or entity can start."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -8,27 +8,25 @@ when it is complete.
 from __future__ import annotations
 
 import json
-import secrets
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.charts import smoothed, window_of
+from palaver.benchmarks.reports.inline import content_hash
 from palaver.benchmarks.reports.palette import algorithm_look, nth_look
 from palaver.benchmarks.reports.run_folder import STATUS, RunFolder, read
 from palaver.benchmarks.reports.summary import max_reward, point, status
 from palaver.core import CheckpointError, ConfigError
 from palaver.text import one_line
 from palaver.trainers.run.files import METRICS
+from palaver.utils.loopback import LoopbackServer, PageHandler
 from palaver.utils.run_folder import alive
 
 POLL, GRACE = 1.0, 5.0  # seconds: between looks at the run, and for pages to fetch its end
-LOOPBACK = "127.0.0.1"
 
 
 def has_ended(run: RunFolder) -> bool:
@@ -73,80 +71,40 @@ def version(folder: Path) -> str:
     return "-".join(f"{stat.st_size}.{stat.st_mtime_ns}" for stat in stats)
 
 
-class LiveServer(ThreadingHTTPServer):
-    """Server of one run's page on a free port of the loopback, behind a secret path.
-
-    It serves inside a `with` block.
+class LiveServer(LoopbackServer):
+    """Server of one run's page.
 
     Args:
         folder: of the run.
 
     Attributes:
-        address: of the page.
         asked: True once a page has asked for data.
     """
 
-    daemon_threads = True
-
     def __init__(self, folder: Path) -> None:
-        super().__init__((LOOPBACK, 0), LiveHandler)
-        self.folder, self.token, self.asked = folder, secrets.token_urlsafe(16), False
-        self.host = f"{LOOPBACK}:{self.server_address[1]}"
-        self.address = f"http://{self.host}/{self.token}/"
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
-
-    def __enter__(self) -> LiveServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.shutdown()
-        self._thread.join(timeout=10)
-        self.server_close()
+        super().__init__(LiveHandler)
+        self.folder, self.asked = folder, False
 
 
-class LiveHandler(BaseHTTPRequestHandler):
+class LiveHandler(PageHandler):
     """Handler of the page and its data; anything else is not found."""
 
     server: LiveServer
-    timeout = 30
 
-    def do_GET(self) -> None:
-        """Answer a request that carries the secret path and was addressed to this host."""
-        asked = urlsplit(self.path)
-        prefix = f"/{self.server.token}/"
-        if self.headers.get("Host") != self.server.host or not secrets.compare_digest(
-            asked.path[: len(prefix)].encode(), prefix.encode()
-        ):
-            return self.send_error(404)
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        """Answer with the page or its data."""
         try:
-            if asked.path == prefix:
-                return self._send("text/html", page(self.server.folder))
-            if asked.path == f"{prefix}data":
+            if self.route == "":
+                return self.send("text/html", page(self.server.folder))
+            if self.route == "data":
                 now = version(self.server.folder)
-                same = parse_qs(asked.query).get("seen") == [now]
+                same = parse_qs(self.query).get("seen") == [now]
                 self.server.asked = True
                 answer = {"same": True} if same else data(self.server.folder, now)
-                return self._send("application/json", json.dumps(answer))
+                return self.send("application/json", json.dumps(answer))
         except CheckpointError as error:
             return self.send_error(410, explain=str(error))
         return self.send_error(404)
-
-    def _send(self, kind: str, text: str) -> None:
-        body = text.encode()
-        self.send_response(200)
-        for name, value in (
-            ("Content-Type", f"{kind}; charset=utf-8"),
-            ("Content-Length", str(len(body))),
-            ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
-        ):
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing: the terminal shows the address, and the training may run in it."""
 
 
 def page(folder: Path) -> str:
@@ -156,7 +114,7 @@ def page(folder: Path) -> str:
         "title": one_line(read(folder).name, 80),
         "chart_style": pages.asset("chart.css"),
         "script": script,
-        "script_hash": pages.content_hash(script),
+        "script_hash": content_hash(script),
     }
     return pages.render(pages.HERE, "live.html.j2", values)
 

@@ -67,7 +67,7 @@ class Album:
             elif (episode := unread()) is None:
                 self.broken += 1
             else:
-                self._add(source, index, episode)
+                self.add(source, index, episode)
 
     def finish(self) -> None:
         """Sort the episodes by training step, and count for every turn the episodes that share it.
@@ -101,7 +101,8 @@ class Album:
         entry["replay"] = {"frames": shown, "winner": winner}
         self._size += len(str(shown))
 
-    def _add(self, source: ViewerSource, line_index: int, episode: Episode) -> None:
+    def add(self, source: ViewerSource, line_index: int, episode: Episode) -> None:
+        """Add an episode, whether or not it fits."""
         agents = _agents(episode)
         key = (source.path, episode.task, episode.turns[0].group if episode.turns else "")
         turns = [self._turn(episode, index, agents) for index in range(len(episode.turns))]

@@ -6,9 +6,6 @@ const SHORT = 60;
 const inRows = (episode) => state.layout === 'rows' || (state.layout === '' && (episode.replay || (episode.turns.length >= 4
   && episode.turns.every((turn) => turn.said.every(([, text]) => texts[text].length <= SHORT)))));
 
-const points = (share) => el('span', { class: 'points', title: `${Math.round(100 * share)} %` },
-  el('span', { class: share > 0.5 ? 'fill' : share > 0.2 ? 'fill half' : 'fill low', style: { width: `${100 * share}%` } }));
-
 const move = (turn, agent) => {
   const said = turn.said.find(([who]) => who === agent);
   if (!said) return el('span', { class: 'zero' }, 'waits');

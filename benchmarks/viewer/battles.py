@@ -21,7 +21,9 @@ from palaver.trainers.trajectories.record import Decision, Trajectory
 ENV = "pokemon_v1"
 _OWN = re.compile(r"^- (\S+) [^;\n]*; (\d+)/(\d+)[^\n]*; ACTIVE", re.MULTILINE)
 _THEIR = re.compile(r"^- (\S+) [^;\n]*; (\d+)%[^\n]*; ACTIVE", re.MULTILINE)
-_STORY = re.compile(r"^What happened:\n(.*?)(?=^Choose |\Z)", re.MULTILINE | re.DOTALL)
+_STORY = re.compile(
+    r"(?:^What happened:\n|\A[^\n]* The battle is over [^\n]*\n)(.*?)(?=^Choose |\Z)", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -59,28 +61,34 @@ def field(observation: str) -> ActivePokemon | None:
     )
 
 
-def story(observations: Mapping[str, str], sides: Sequence[str]) -> str:
-    """Events since the last choice, by the names of the sides; "" without observations.
+def events(observation: str) -> str:
+    """Events since the last choice, as the side that observes them reads them; "" if there are none.
 
     Hit points are in per cent: of its own team a side reads points.
+    """
+    match = _STORY.search(observation)
+    return _POINTS.sub(_percent, match[1].strip()) if match else ""
+
+
+def story(observations: Mapping[str, str], sides: Sequence[str]) -> str:
+    """Events since the last choice, by the names of the sides; "" without observations.
 
     Args:
         observations: side -> its observation, if it has one.
         sides: names of both sides.
     """
     for reader_side, observation in observations.items():
-        match = _STORY.search(observation)
-        if match and match[1].strip():
+        if text := events(observation):
             opponent = next((side for side in sides if side != reader_side), "the other")
-            return _named(_POINTS.sub(_percent, match[1].strip()), {"your": reader_side, "their": opponent})
+            return _named(text, {"your": reader_side, "their": opponent})
     return ""
 
 
-_POINTS = re.compile(r"\b(\d{1,4})/(\d{1,4})\b")
+_POINTS = re.compile(r"\b(\d{1,4})/(\d{1,4})\b|\b0 fnt\b")
 
 
 def _percent(points: re.Match[str]) -> str:
-    return f"{math.ceil(100 * int(points[1]) / max(1, int(points[2])))} %"
+    return "0 %" if points[1] is None else f"{math.ceil(100 * int(points[1]) / max(1, int(points[2])))} %"
 
 
 def _named(text: str, names: Mapping[str, str]) -> str:

@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from palaver.benchmarks.reports.html import content_hash, island
+from palaver.benchmarks.reports.inline import bundle, inline_page
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.replays import add_replays
-from palaver.benchmarks.viewer.sources import find
+from palaver.benchmarks.viewer.sources import ViewerSource, find
 from palaver.core import ConfigError
+from palaver.envs.base.env import TextEnv
+from palaver.episodes import Episode
 from palaver.text import one_line
 from palaver.utils.run_folder import replace_text
 
@@ -34,6 +33,7 @@ SCRIPTS = (
     "filters",
     "list",
     "parts",
+    "mon",
     "replay",
     "battle",
     "siblings",
@@ -113,7 +113,6 @@ def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
     album = Album(choices.max_episodes, choices.characters)
     for listed in sources:
         album.read(listed)
-    album.finish()
     notes = list(run.notes) if run else []
     if album.broken:
         notes.append(f"{album.broken:,} unreadable line{'s' * (album.broken > 1)} left out")
@@ -121,17 +120,41 @@ def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
         notes.append(
             f"{album.left_out:,} of {album.left_out + len(album.episodes):,} episodes do not fit and are left out"
         )
-    if choices.pictures > 0:
-        notes += extras.add_pictures(album, extras.stage(run), choices.pictures)
-    notes += add_replays(album, extras.stage(run))
+    stage = extras.stage(run)
+    notes += _finish(album, stage, choices)
+    if choices.tests:
+        notes += extras.add_verdicts(album, stage)
+    return _contents(album, run.name if run else path.resolve().name, path, notes)
+
+
+def played(episode: Episode, env: TextEnv) -> dict[str, Any]:
+    """Collect the page's contents for one episode that was just played.
+
+    Args:
+        episode: as it was recorded.
+        env: of the episode; forked before use.
+    """
+    choices = Choices()
+    album = Album(1, choices.characters)
+    album.add(ViewerSource(Path()), 0, episode)
+    notes = _finish(album, lambda _kind, _name: env, choices)
+    return _contents(album, episode.env, episode.task, notes)
+
+
+def _finish(album: Album, stage: extras.Stage, choices: Choices) -> list[str]:
+    """Add pictures and replays to an album that is complete; return remarks."""
+    album.finish()
+    notes = extras.add_pictures(album, stage, choices.pictures) if choices.pictures > 0 else []
+    notes += add_replays(album, stage)
     if album.replays_left_out:
         notes.append(f"{album.replays_left_out:,} replays do not fit and are left out")
-    if choices.tests:
-        notes += extras.add_verdicts(album, extras.stage(run))
-    name = run.name if run else path.resolve().name
+    return notes
+
+
+def _contents(album: Album, name: str, source: object, notes: list[str]) -> dict[str, Any]:
     return {
         "title": one_line(name, 80),
-        "source": one_line(path, 300),
+        "source": one_line(source, 300),
         "notes": [one_line(note, 400) for note in notes],
         "texts": album.texts,
         "episodes": album.episodes,
@@ -140,21 +163,9 @@ def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
 
 def html(data: dict[str, Any]) -> str:
     """The page with these data."""
-    script = "(() => {\n'use strict';\n" + "".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
-    style = _asset("viewer.css")
-    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    return environment.get_template("viewer.html.j2").render(
-        title=data["title"],
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(island(data)),
-        style_hash=content_hash(style),
-        script_hash=content_hash(script),
-    )
-
-
-def _asset(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
+    style = (HERE / "viewer.css").read_text(encoding="utf-8")
+    script = bundle(*(HERE / f"{name}.js" for name in SCRIPTS))
+    return inline_page(f"{data['title']} · Palaver episodes", script, style, data).html
 
 
 def _data_path(path: Path) -> Path:

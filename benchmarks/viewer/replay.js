@@ -1,9 +1,5 @@
 // The replay of a battle: both teams at every event, with buttons and a slider.
 
-const hitPoints = (name, share, status, active, boosts) => el('div', { class: ['mon', active ? 'active' : '', share ? '' : 'fainted'].join(' ').trim(), 'data-points': String(share) },
-  el('div', null, el('b', null, name), el('span', { class: 'num' }, share ? `${Math.ceil(100 * share)} %` : 'fainted')), points(share),
-  el('p', { class: 'zero' }, [status ? `${status} ` : '', boosts.map(([stat, stages]) => `${stages > 0 ? '+' : '−'}${Math.abs(stages)} ${stat}`).join(', ')]));
-
 const teamsAt = (frames, until) => {
   const teams = [[], []];
   frames.slice(0, until + 1).forEach(([, , changes]) => changes.forEach(([side, place, mon]) => { teams[side][place] = mon; }));

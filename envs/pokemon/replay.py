@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from palaver.envs.pokemon.showdown.pool import shared_pool
-from palaver.text import clean
+from palaver.text import clean, fill
 
 MAJOR = frozenset({"move", "switch", "drag", "replace", "cant", "faint", "win", "tie", "-weather", "detailschange"})
 
@@ -31,9 +31,8 @@ def text(title: str, lines: Sequence[str]) -> str:
 def page(title: str, lines: Sequence[str]) -> str:
     """One HTML file: both teams with their hit points at every line, play, pause and a slider."""
     shown = json.dumps(frames(lines)).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    filled = {"title": html.escape(title), "frames": shown}
     template = resources.files("palaver.envs.pokemon").joinpath("replay.html.j2").read_text(encoding="utf-8")
-    return re.sub(r"\{\{ (title|frames) \}\}", lambda match: filled[match[1]], template)
+    return fill(template, {"title": html.escape(title), "frames": shown})
 
 
 def _turns(lines: Sequence[str]) -> list[tuple[int, list[str]]]:

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from palaver.agents.base.policy import Policy
-from palaver.agents.simple import EchoPolicy, HumanPolicy, QuitError, RandomPolicy, ScriptedPolicy
+from palaver.agents.simple import EchoPolicy, HumanPolicy, QuitError, RandomPolicy, ScriptedPolicy, TerminalSource
 from palaver.core import Conversation, Message, PolicyError, Request, Sampling
 
 
@@ -52,7 +52,7 @@ def test_scripted_must_return_text() -> None:
 def test_human_sees_what_is_new_as_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr("builtins.input", lambda *a: "my answer")
-    policy = HumanPolicy(Console(file=out, width=80))
+    policy = HumanPolicy(TerminalSource(Console(file=out, width=80)))
     answer = policy.act([ask("earlier", "mine", "[bold]not markup[/bold] [/oops]")])[0][0]
     assert answer.text == "my answer"
     assert "[bold]not markup[/bold] [/oops]" in out.getvalue()
@@ -70,7 +70,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> HumanPolicy:
             raise EOFError from None
 
     monkeypatch.setattr("builtins.input", line)
-    return HumanPolicy(Console(file=io.StringIO(), width=200))
+    return HumanPolicy(TerminalSource(Console(file=io.StringIO(), width=200)))
 
 
 @pytest.mark.parametrize("lines", [(), ("/quit",), ("", "/help", " /QUIT ")])
@@ -93,7 +93,7 @@ def test_a_person_names_a_legal_action(monkeypatch: pytest.MonkeyPatch, line: st
     person = typed(monkeypatch, "", "zzz", "help", "0", "7", "move", "²", line)
     request = replace(ask("q"), actions=("move Ice Beam", "move Surf", "switch Gengar"))
     assert person.act([request])[0][0].text == action
-    shown = person.console.file.getvalue()  # type: ignore[attr-defined]
+    shown = person.source.console.file.getvalue()  # type: ignore[attr-defined]
     assert shown.count("1. move Ice Beam, 2. move Surf, 3. switch Gengar") == 2
     assert "'zzz' names no legal action" in shown
     assert "'move' begins several legal actions" in shown

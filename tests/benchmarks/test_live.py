@@ -53,9 +53,11 @@ def test_others_get_nothing(running):
     with live.LiveServer(running) as server:
         home = f"/{server.token}/"
         assert server.server_address[0] == "127.0.0.1"
-        for path in ("/", "/data", f"/{server.token}", f"/{server.token}x/data", f"{home}config.yaml", f"{home}../x"):
+        for path in ("/", "/data", f"/{server.token}", f"/{server.token}x/data", f"//{server.host}{home}"):
+            assert get(server, path)[0] == 403
+        for path in (f"{home}config.yaml", f"{home}../x"):
             assert get(server, path)[0] == 404
-        assert get(server, home, Host="evil.test")[0] == 404, "a name that was bound to this address"
+        assert get(server, home, Host="evil.test")[0] == 403, "a name that was bound to this address"
 
 
 def test_a_last_line_that_is_half_written_counts_when_it_is_complete(running):

@@ -181,6 +181,7 @@ def rollout(
     seed: int,
     workers: int = 1,
     places: Sequence[int] | None = None,
+    watch: Callable[[Branch], object] = lambda _: None,
 ) -> list[Episode]:
     """Play every task with G joint actions per branching point.
 
@@ -196,6 +197,7 @@ def rollout(
         seed: seed of every draw.
         workers: threads that step environments.
         places: indices of the tasks in a batch that several processes share; 0, 1, ... if None.
+        watch: called with each branch before its turns and at its end.
 
     Returns:
         One episode per leaf, in order of task and branch; those that could not be scored are `unscored` and excluded
@@ -205,6 +207,8 @@ def rollout(
     queries = partial(_queries, team=team, plan=plan, sampling=sampling, seed=seed)
 
     def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:
+        for branch in live:
+            watch(branch)
         answered = list(zip(live, complete(live, queries), strict=True))
         pairs = [(branch, candidates) for branch, candidates in answered if not branch.stop]
         if plan.turns == "by_agent":
@@ -220,7 +224,9 @@ def rollout(
         seen = [foreseen(branch, candidates) for branch, candidates in answered if branch.stop]
         return [*seen, *ended, *going_on]  # those that were cut are asked first
 
-    ends = EpisodeRunner(play_turn, workers=workers).run(starts(env, tasks, seed, places))
+    ends = list(EpisodeRunner(play_turn, workers=workers).run(starts(env, tasks, seed, places)))
+    for branch in ends:
+        watch(branch)
     names = {agent: policy.name for agent, policy in team.items()}
     return [record(branch, names) for branch in sorted(ends, key=_leaf_order)]
 

@@ -1,8 +1,12 @@
-"""`palaver play`: one episode in the terminal."""
+"""`palaver play`: one episode in the terminal, or episodes in a page."""
 
 from __future__ import annotations
 
+import itertools
 import math
+import webbrowser
+from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -24,7 +28,7 @@ from palaver.utils.config import merged
 from palaver.utils.tool_calls import transcript
 
 LAST = 1  # turns shown again to who has played them
-HELP = """Play one episode in the terminal, by hand or with any team.
+HELP = """Play one episode in the terminal, by hand or with any team, or in a page of the browser.
 
 [bold]Examples[/bold]
 
@@ -35,6 +39,8 @@ HELP = """Play one episode in the terminal, by hand or with any team.
 [cyan]palaver play arxiv-v0 --team tiny --task 3 "length=[32,64]"[/cyan]
 
 [cyan]palaver play arxiv-v0 --team run:runs/FOLDER[/cyan]  [dim]# a trained team, on held-out tasks[/dim]
+
+[cyan]palaver play pokemon-v1 --team p1=human,p2=scripted:reference --browser[/cyan]  [dim]# by clicks[/dim]
 """
 
 
@@ -45,6 +51,9 @@ def play(
     task: Annotated[str | None, typer.Option(help="A task's id or index; drawn by the seed if not given.")] = None,
     seed: options.Seed = 0,
     greedy: options.Greedy = False,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Play in a page on this machine, by clicks where actions are listed.")
+    ] = False,
     explain: options.Explain = False,
 ) -> None:
     """Play one episode in the terminal."""
@@ -64,15 +73,37 @@ def play(
     model = settings.model
     players = parse_team(team, env_spec, agents, model.options(), environment.source, model.force, note)
     how = {agent: settings.draws(agent_sampling.get(agent, sampling), greedy) for agent in agents}
+    opponents = env_spec.competitive if environment.competitive is None else environment.competitive
+    bound = most_possible(environment, env_spec)
+    max_reward = None if opponents or math.isinf(bound) else bound
+    by_hand = any(player.name == "human" for player in players.values())
+    games = following(environment, chosen, seed)
     try:
+        if browser:
+            from palaver.benchmarks.play_page.serving import play_in_page
+
+            finished = partial(show, max_reward=max_reward, turns=LAST)
+            play_in_page(environment, players, games, how, max_reward, _open, finished)
+            return
         (episode,) = rollout(environment, players, [chosen], SamplingPlan(), sampling=how, seed=seed)
     except QuitError as end:
         note(str(end))
         return
-    opponents = env_spec.competitive if environment.competitive is None else environment.competitive
-    max_reward = most_possible(environment, env_spec)
-    by_hand = any(player.name == "human" for player in players.values())
-    show(episode, None if opponents or math.isinf(max_reward) else max_reward, turns=LAST if by_hand else None)
+    show(episode, max_reward, turns=LAST if by_hand else None)
+
+
+def following(env: TextEnv, first: str, seed: int) -> Iterator[tuple[str, int]]:
+    """Yield a task and the one after it, round and round, each with a seed of its own; the first has `seed`."""
+    ids = [task.id for task in env.tasks]
+    start = ids.index(first)
+    for number in itertools.count():
+        yield ids[(start + number) % len(ids)], seed + number
+
+
+def _open(address: str) -> None:
+    say(f"{address}  (Ctrl-C ends the game)")
+    if not webbrowser.open(address):
+        note("note: no browser could be opened; open the address yourself")
 
 
 def choose_task(env: TextEnv, wanted: str | None, seed: int) -> str:

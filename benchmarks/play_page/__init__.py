@@ -1,0 +1,1 @@
+"""Page in which a person plays agents of an environment, served on this machine alone."""
