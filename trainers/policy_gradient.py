@@ -30,6 +30,7 @@ from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.loop import BaseLoop
 from palaver.trainers.update.engine_drift import check_engine
+from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.updater import Updater
 from palaver.utils.run_folder import replace_text
 
@@ -65,7 +66,8 @@ class PolicyGradientLoop(BaseLoop):
         if cache:
             limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
             batch = replace(batch, overlong=overlong(batch, limits, cache))
-        batch, drifts = self.checked(batch, episodes, step)
+        copies = [] if self.pairs else [each for each in self.updater.learners if each.policy.options.engine == "vllm"]
+        batch, drifts = self.checked(copies, batch, episodes, step) if copies else (batch, {})
         estimated = self.updater.estimate_advantages(batch)
         try:
             learned = self.updater.update(estimated, step)
@@ -124,8 +126,10 @@ class PolicyGradientLoop(BaseLoop):
             lambda episodes: varies(episodes, self.updater.algorithm, a, self.updater.agents),
         )
 
-    def checked(self, batch: Batch, episodes: Sequence[Episode], step: int) -> tuple[Batch, dict[str, float]]:
-        """Check that engines which hold a copy of the weights generated with the trained ones.
+    def checked(
+        self, learners: Sequence[PolicyUpdater], batch: Batch, episodes: Sequence[Episode], step: int
+    ) -> tuple[Batch, dict[str, float]]:
+        """Check that engines with a copy of weights generated with the trained ones.
 
         Returns:
             The batch, its log-probs at sampling completed, and the drift of each agent (`engine_drift.py`).
@@ -134,13 +138,12 @@ class PolicyGradientLoop(BaseLoop):
             NumericalError: an engine did not; the rows are saved.
         """
         drifts: dict[str, float] = {}
-        for learner in self.updater.learners:
-            if learner.policy.options.engine == "vllm" and not self.pairs:
-                try:
-                    batch, drift = check_engine(batch, learner)
-                except NumericalError as error:
-                    raise self.save_failed_rows(error, batch, episodes, step) from error
-                drifts |= {f"{agent}/engine_drift": drift for agent in learner.agents}
+        for learner in learners:
+            try:
+                batch, drift = check_engine(batch, learner)
+            except NumericalError as error:
+                raise self.save_failed_rows(error, batch, episodes, step) from error
+            drifts |= {f"{agent}/engine_drift": drift for agent in learner.agents}
         return batch, drifts
 
     def save_failed_rows(

@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from palaver.agents.llm.generation import engine as engines
-from palaver.agents.llm.generation.engine import Engine, make_generator
+from palaver.agents.llm.generation.engine import Engine
 from palaver.agents.llm.generation.requests import GenerationResult
 from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import generator_of
 from palaver.agents.llm.vllm import generator as vllm
 from palaver.core import Completion, ConfigError
 from palaver.trainers import checks
@@ -241,6 +242,6 @@ def test_settings_out_of_range_are_refused(values, key):
 
 def test_the_automatic_choice_is_never_vllm(pretended):
     one = policy()
-    assert isinstance(make_generator(one.model, one._renderer, ModelOptions(device="cpu"), "a"), Engine)
-    asked = make_generator(one.model, one._renderer, ModelOptions(device="cpu", engine="vllm"), "a")
+    assert isinstance(generator_of(one.model, one._renderer, ModelOptions(device="cpu"), "a"), Engine)
+    asked = generator_of(one.model, one._renderer, ModelOptions(device="cpu", engine="vllm"), "a")
     assert isinstance(asked, pretended)

@@ -8,7 +8,10 @@ from palaver.core import PalaverError
 
 
 class NumericalError(PalaverError):
-    """A loss or gradient is not finite, or an engine computes with other weights. `rows` are the rows at fault."""
+    """A loss or gradient is not finite, or an engine computes with other weights.
+
+    `rows` are the rows at fault.
+    """
 
     def __init__(self, message: str, rows: Sequence[int]) -> None:
         super().__init__(message)

@@ -25,7 +25,7 @@ BOUNDS = {"fp32": 1e-4, "bf16": 0.05}  # of the mean drift, by the dtype of gene
 
 
 def check_engine(batch: Batch, learner: PolicyUpdater) -> tuple[Batch, float]:
-    """Check the rows of one policy, and complete them with log-probs of the distribution that they were drawn from.
+    """Check the rows of one policy, and complete their log-probs at sampling.
 
     Args:
         batch: batch of a rollout with the present weights.

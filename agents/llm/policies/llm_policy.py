@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from palaver.agents.llm.generation.engine import make_generator
-from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Generator
+from palaver.agents.llm.generation.engine import end_ids, make_generator
+from palaver.agents.llm.generation.requests import Adapters, GenerationRequest, GenerationResult, Generator
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.inference_copy import FrozenCopy, FrozenModel, OwnTrunk, Trunk, evaluating, take_over
 from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, save_pretrained
@@ -142,7 +142,7 @@ class LLMPolicy:
         self._stale = True
 
     def _generator(self) -> Generator:
-        return make_generator(self.model, self._renderer, self.options, self.name)
+        return generator_of(self.model, self._renderer, self.options, self.name)
 
     def prompt(self, request: Request) -> tuple[int, ...]:
         """Prompt ids of a request.
@@ -192,6 +192,21 @@ class LLMPolicy:
             sample.finish,
             calls,
         )
+
+
+def generator_of(
+    model: Any, renderer: Renderer, options: ModelOptions, name: str, adapters: Adapters | None = None
+) -> Generator:
+    """Make the engine of a policy: vLLM if the options name it, else see `make_generator`.
+
+    Raises:
+        PolicyError: the engine that the options insist on does not support the model.
+    """
+    if options.engine != "vllm":
+        return make_generator(model, renderer, options, name, adapters)
+    from palaver.agents.llm.vllm.generator import VllmGenerator
+
+    return VllmGenerator(model, end_ids(model, renderer), renderer.text, options, name, adapters)
 
 
 def answer(

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from palaver.agents.llm.generation.engine import make_generator
 from palaver.agents.llm.generation.requests import Generator
 from palaver.agents.llm.lora.adapter_files import new_config, read_config, read_weights, write
 from palaver.agents.llm.lora.layers import AdapterTrunk, FrozenAdapter, Lora
@@ -27,7 +26,7 @@ from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.inference_copy import FrozenCopy, Trunk, evaluating
 from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, quiet
 from palaver.agents.llm.model.options import DEFAULT_LORA, DEFAULT_OPTIONS, LoraOptions, ModelOptions
-from palaver.agents.llm.policies.llm_policy import LLMPolicy, answer
+from palaver.agents.llm.policies.llm_policy import LLMPolicy, answer, generator_of
 from palaver.core import Completion, PolicyError, Request
 
 
@@ -49,7 +48,7 @@ class SharedEngine:
     @cached_property
     def generator(self) -> Generator:
         """The engine, built on first use for the adapters that are served then."""
-        return make_generator(
+        return generator_of(
             self.model, Renderer(self.tokenizer, self.options.chat), self.options, self.source, self.lora
         )
 

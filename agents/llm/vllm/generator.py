@@ -3,8 +3,8 @@
 vLLM draws each row from a generator of its own, seeded by the row: the tokens of a row depend neither on its batch nor
 on earlier ones, but they are other tokens than the own engine's for the same seed. It returns log-probabilities at
 temperature 1 over the whole vocabulary. Those of the distribution that was drawn from are the same where sampling is
-plain, 0 where it is greedy, and otherwise left out (`GenerationResult.sample_logprobs` is empty): whoever trains on
-such a row scores it.
+plain, 0 where it is greedy, and otherwise left out (`GenerationResult.sample_logprobs` is empty): trainers score such
+rows.
 """
 
 from __future__ import annotations
@@ -151,7 +151,10 @@ def _device(model: Any) -> torch.device:
 
 
 def _take(output: Any, progress: Progress, logprobs: list[list[float]]) -> str:
-    """Take over the new tokens of a row; its name if it has ended by a rule that vLLM does not know, else ""."""
+    """Take over the new tokens of a row.
+
+    Returns its name if it has ended by a rule that vLLM does not know, else "".
+    """
     row, (completion,) = int(output.request_id), output.outputs
     for token, known in zip(completion.token_ids, completion.logprobs, strict=True):
         if progress.finish[row] is None:
@@ -168,7 +171,7 @@ def _result(progress: Progress, row: int, plain: Sequence[float]) -> GenerationR
 
 
 def drawn_logprobs(sampling: Sampling, plain: Sequence[float]) -> tuple[float, ...]:
-    """Log-probabilities under the distribution drawn from, by those at temperature 1; empty where they do not tell.
+    """Log-probabilities of the draw by those at temperature 1; empty where they do not tell.
 
     >>> drawn_logprobs(Sampling(), [-1.0]), drawn_logprobs(Sampling(0.0), [-1.0]), drawn_logprobs(Sampling(0.5), [-1.0])
     ((-1.0,), (0.0,), ())

@@ -42,7 +42,7 @@ class Sync(Protocol):
         """Give the engine the present weights."""
 
     def adapter(self, index: int) -> Any:
-        """The adapter of a row as `vllm.LLMEngine.add_request` takes it; `index` is that of the row's request."""
+        """The adapter of a row as vLLM takes it; `index` is that of the row's request."""
 
 
 class ModelSync:
@@ -63,9 +63,10 @@ class ModelSync:
     def settings(self) -> dict[str, Any]:
         """See `Sync.settings`; the weights are invented and replaced by the first transfer."""
         config = copy.deepcopy(self.model.config)
-        config.architectures = [type(self.model).__name__]
+        config.update({"architectures": [type(self.model).__name__]})
         if self.separates_head:
-            config.get_text_config().tie_word_embeddings = config.tie_word_embeddings = False
+            for part in (config, config.get_text_config()):
+                part.update({"tie_word_embeddings": False})
         config.save_pretrained(self.folder)
         return {"model": self.folder, "load_format": "dummy"}
 
@@ -126,27 +127,33 @@ class AdapterSync(ModelSync):
         """See `Sync.transfer`."""
         if not self._served:
             super().transfer(engine)
-        self._served = [self._written(index) for index in range(len(self.lora.served) + 1)]
-        for request in self._served:
-            engine.add_lora(request)
-        for request in self._served:
-            request.load_inplace = False  # a row that names it loads nothing again
+        self._served = []
+        for index in range(len(self.lora.served) + 1):
+            self._write(index)
+            engine.add_lora(self._request(index, load_inplace=True))
+            self._served.append(self._request(index, load_inplace=False))  # a row that names it loads nothing again
         engine.reset_prefix_cache()
 
     def adapter(self, index: int) -> Any:
         """See `Sync.adapter`; the last one, whose weights are 0, serves the base."""
         return self._served[index]
 
-    def _written(self, index: int) -> Any:
-        """Write an adapter to its file; the request by which vLLM reads it."""
-        from vllm.lora.request import LoRARequest
-
+    def _write(self, index: int) -> None:
+        """Write an adapter to its file."""
         base = index == len(self.lora.served)
         key = self.lora.served[0 if base else index]
         weights = self.lora.exported(key)
-        folder = Path(self.folder, f"adapter-{index}")
-        write(folder, self.lora.config(key), _zeros(weights) if base else weights)
-        return LoRARequest(folder.name, index + 1, str(folder), load_inplace=True)
+        write(self._file(index), self.lora.config(key), _zeros(weights) if base else weights)
+
+    def _request(self, index: int, *, load_inplace: bool) -> Any:
+        """An adapter as vLLM takes it."""
+        from vllm.lora.request import LoRARequest
+
+        folder = self._file(index)
+        return LoRARequest(folder.name, index + 1, str(folder), load_inplace=load_inplace)
+
+    def _file(self, index: int) -> Path:
+        return Path(self.folder, f"adapter-{index}")
 
 
 def _zeros(weights: dict[str, Tensor]) -> dict[str, Tensor]:
