@@ -29,8 +29,8 @@ from palaver.trainers.rollout.tasks import ResampledEpisodes, batch_of_tasks, re
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.loop import BaseLoop
-from palaver.trainers.update.engine_drift import check_engine
-from palaver.trainers.update.policy_update import PolicyUpdater
+from palaver.trainers.update.engine_drift import bound, check_engine
+from palaver.trainers.update.learner import Learner
 from palaver.trainers.update.updater import Updater
 from palaver.utils.run_folder import replace_text
 
@@ -66,7 +66,8 @@ class PolicyGradientLoop(BaseLoop):
         if cache:
             limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
             batch = replace(batch, overlong=overlong(batch, limits, cache))
-        copies = [] if self.pairs else [each for each in self.updater.learners if each.policy.options.engine == "vllm"]
+        engines = [(each, config.agent(each.policy.name).engine) for each in self.updater.learners if not self.pairs]
+        copies = [learner for learner, engine in engines if engine == "vllm"]
         batch, drifts = self.checked(copies, batch, episodes, step) if copies else (batch, {})
         estimated = self.updater.estimate_advantages(batch)
         try:
@@ -127,7 +128,7 @@ class PolicyGradientLoop(BaseLoop):
         )
 
     def checked(
-        self, learners: Sequence[PolicyUpdater], batch: Batch, episodes: Sequence[Episode], step: int
+        self, learners: Sequence[Learner], batch: Batch, episodes: Sequence[Episode], step: int
     ) -> tuple[Batch, dict[str, float]]:
         """Check that engines with a copy of weights generated with the trained ones.
 
@@ -140,7 +141,7 @@ class PolicyGradientLoop(BaseLoop):
         drifts: dict[str, float] = {}
         for learner in learners:
             try:
-                batch, drift = check_engine(batch, learner)
+                batch, drift = check_engine(batch, learner, bound(self.session.config))
             except NumericalError as error:
                 raise self.save_failed_rows(error, batch, episodes, step) from error
             drifts |= {f"{agent}/engine_drift": drift for agent in learner.agents}

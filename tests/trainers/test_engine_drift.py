@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import sys
@@ -51,51 +50,49 @@ def table(*logprobs: tuple[float, ...], drawn: bool = True) -> Table:
 class Learner:
     """Knows the log-probs of rows; those of the drawn distribution are twice as large."""
 
-    def __init__(self, *logprobs: tuple[float, ...], max_drift: float | None = None, dtype: str = "fp32") -> None:
+    def __init__(self, *logprobs: tuple[float, ...]) -> None:
         self.logprobs, self.agents = logprobs, ("a",)
-        self.config = RunConfig.model_validate({"vllm": {"max_drift": max_drift}})
-        self.policy = SimpleNamespace(
-            name="a", active=lambda: contextlib.nullcontext(None), options=SimpleNamespace(dtype=dtype)
-        )
+        self.policy = SimpleNamespace(name="a")
 
-    def log_probs(self, model, batch, rows, sampling=None):
+    def log_probs(self, batch, rows, sampling=None):
         return {row: torch.tensor(self.logprobs[row]) * (2 if sampling is None else 1) for row in rows}
 
 
 def test_the_drift_is_a_mean_over_tokens_and_names_the_rows_above_the_bound():
     """Differences 0.2 | 0, 0.1, 0: 0.3 over four tokens is 0.075; the second row's own mean is 0.033."""
     engine, weights = ((-1.0,), (-1.0, -2.0, -3.0)), ((-1.2,), (-1.0, -2.1, -3.0))
-    _, drift = check_engine(table(*engine), Learner(*weights, max_drift=0.08))
+    _, drift = check_engine(table(*engine), Learner(*weights), 0.08)
     assert drift == pytest.approx(0.075, abs=1e-6)
     with pytest.raises(NumericalError, match=r"differ by 0\.075 on average .* more than 0\.05") as failure:
-        check_engine(table(*engine), Learner(*weights, max_drift=0.05))
+        check_engine(table(*engine), Learner(*weights), 0.05)
     assert failure.value.rows == [0]
 
 
 @pytest.mark.parametrize(("dtype", "limit"), [("fp32", 1e-4), ("bf16", 0.05)])
 def test_the_bound_depends_on_the_dtype(dtype, limit):
-    assert bound(Learner(dtype=dtype)) == limit
-    assert bound(Learner(dtype=dtype, max_drift=0.5)) == 0.5
+    config = RunConfig.model_validate({"policy": {"dtype": dtype}})
+    assert bound(config) == limit
+    assert bound(RunConfig.model_validate({"policy": {"dtype": dtype}, "vllm": {"max_drift": 0.5}})) == 0.5
     near, far = ((-1.0 - share * limit,) for share in (0.9, 1.1))
-    check_engine(table((-1.0,)), Learner(near, dtype=dtype))
+    check_engine(table((-1.0,)), Learner(near), bound(config))
     with pytest.raises(NumericalError):
-        check_engine(table((-1.0,)), Learner(far, dtype=dtype))
+        check_engine(table((-1.0,)), Learner(far), bound(config))
 
 
 def test_a_drift_that_is_no_number_is_above_every_bound():
     with pytest.raises(NumericalError) as failure:
-        check_engine(table((-1.0,), (-1.0,)), Learner((-1.0,), (math.nan,), max_drift=100.0))
+        check_engine(table((-1.0,), (-1.0,)), Learner((-1.0,), (math.nan,)), 100.0)
     assert failure.value.rows == [1]
 
 
 def test_a_policy_without_rows_has_no_drift():
-    assert check_engine(table(), Learner())[1] == 0.0
+    assert check_engine(table(), Learner(), 1e-4)[1] == 0.0
 
 
 def test_rows_without_log_probs_of_the_draw_get_those_of_the_policy():
     known = table((-1.0, -2.0))
-    assert check_engine(known, Learner((-1.0, -2.0)))[0].completions == known.completions
-    batch, drift = check_engine(table((-1.0, -2.0), drawn=False), Learner((-1.0, -2.0)))
+    assert check_engine(known, Learner((-1.0, -2.0)), 1e-4)[0].completions == known.completions
+    batch, drift = check_engine(table((-1.0, -2.0), drawn=False), Learner((-1.0, -2.0)), 1e-4)
     assert drift == 0.0
     assert batch.completions[0].sample_logprobs == (-2.0, -4.0)
     assert batch.completions[0].logprobs == (-1.0, -2.0)
@@ -139,7 +136,7 @@ def test_the_drawn_log_probs_are_those_of_the_own_engine(pretended):
     own = played(team, made, temperature=0.7)
     emptied = replace(own, completions=tuple(replace(c, sample_logprobs=()) for c in own.completions))
     (learner,) = learners(team, made)
-    completed, drift = check_engine(emptied, learner)
+    completed, drift = check_engine(emptied, learner, bound(made))
     assert 0 <= drift < 1e-5
     for one, other in zip(own.completions, completed.completions, strict=True):
         assert one.sample_logprobs == pytest.approx(other.sample_logprobs, abs=1e-5)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from torch import Tensor
 
 from palaver.agents.llm.model.chat_template import Renderer
-from palaver.core import Completion, Conversation, Request, ToolSchema
+from palaver.core import Completion, Conversation, Request, Sampling, ToolSchema
 from palaver.trainers.objectives.token_values import Ids
 from palaver.trainers.placement.worker import PolicyFacts
 from palaver.trainers.rollout.batch import Batch
@@ -167,9 +167,9 @@ class RemoteLearner:
         except NumericalError as error:
             raise NumericalError(str(error), [work.rows[row] for row in error.rows]) from error
 
-    def log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs under the policy."""
-        return self._score("log_probs", batch, rows)
+    def log_probs(self, batch: Batch, rows: Sequence[int], sampling: Sampling | None = None) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs under the policy; default: as it samples."""
+        return self._score("log_probs", batch, rows, sampling)
 
     def reference_log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
         """Row -> (T,) log-probs under the reference; empty without one."""
@@ -207,6 +207,6 @@ class RemoteLearner:
         """Restore optimiser and version from a checkpoint."""
         self._host.call(self._target, "restore", folder.absolute())
 
-    def _score(self, method: str, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
-        found = self._host.call(self._target, method, batch.only(rows), range(len(rows)))
+    def _score(self, method: str, batch: Batch, rows: Sequence[int], *more: Any) -> dict[int, Tensor]:
+        found = self._host.call(self._target, method, batch.only(rows), range(len(rows)), *more)
         return {rows[row]: values for row, values in found.items()}

@@ -17,33 +17,34 @@ import torch
 from torch import Tensor
 
 from palaver.agents.llm.scoring.logprobs import FULL
+from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.run.errors import NumericalError
-from palaver.trainers.update.policy_update import PolicyUpdater
+from palaver.trainers.update.learner import Learner
 
 BOUNDS = {"fp32": 1e-4, "bf16": 0.05}  # of the mean drift, by the dtype of generation
 
 
-def check_engine(batch: Batch, learner: PolicyUpdater) -> tuple[Batch, float]:
+def check_engine(batch: Batch, learner: Learner, limit: float) -> tuple[Batch, float]:
     """Check the rows of one policy, and complete their log-probs at sampling.
 
     Args:
         batch: batch of a rollout with the present weights.
         learner: of the policy.
+        limit: largest mean drift, see `bound`.
 
     Returns:
         The batch, where rows without `sample_logprobs` have those of the policy, and the mean drift.
 
     Raises:
-        NumericalError: the drift is above `vllm.max_drift`; its rows are those above it.
+        NumericalError: the drift is above the limit; its rows are those above it.
     """
     rows = batch.rows_of(learner.agents)
-    with learner.policy.active() as model:
-        plain = learner.log_probs(model, batch, rows, FULL)
-        missing = [row for row in rows if not batch.completions[row].sample_logprobs]
-        drawn = learner.log_probs(model, batch, missing)
+    plain = learner.log_probs(batch, rows, FULL)
+    missing = [row for row in rows if not batch.completions[row].sample_logprobs]
+    drawn = learner.log_probs(batch, missing) if missing else {}
     drifts = {row: _drift(batch.completions[row].logprobs, plain[row]) for row in rows}
-    mean, limit = float(torch.cat(list(drifts.values())).mean()) if rows else 0.0, bound(learner)
+    mean = float(torch.cat(list(drifts.values())).mean()) if rows else 0.0
     if not mean <= limit:
         raise NumericalError(
             f"the log-probs of {learner.policy.name!r} in vLLM differ by {mean:.2g} on average from those of the "
@@ -57,10 +58,10 @@ def check_engine(batch: Batch, learner: PolicyUpdater) -> tuple[Batch, float]:
     return replace(batch, completions=tuple(completions)), mean
 
 
-def bound(learner: PolicyUpdater) -> float:
+def bound(config: RunConfig) -> float:
     """Largest mean drift of a policy: `vllm.max_drift`, or by the dtype of generation."""
-    chosen = learner.config.vllm.max_drift
-    return BOUNDS[learner.policy.options.dtype] if chosen is None else chosen
+    chosen = config.vllm.max_drift
+    return BOUNDS[config.policy.dtype] if chosen is None else chosen
 
 
 def _drift(engine: Sequence[float], policy: Tensor) -> Tensor:

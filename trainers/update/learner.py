@@ -85,8 +85,8 @@ class Learner(Protocol):
     def update(self, work: UpdateInput) -> UpdateStats:
         """Update the policy."""
 
-    def log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs under the policy."""
+    def log_probs(self, batch: Batch, rows: Sequence[int], sampling: Sampling | None = None) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs under the policy; default: as it samples."""
 
     def reference_log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
         """Row -> (T,) log-probs under the reference; empty without one."""

@@ -187,10 +187,10 @@ class PolicyUpdater:
                 self.policy.refresh()
         return stats
 
-    def log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of its completion under the policy as it samples, without gradient."""
+    def log_probs(self, batch: Batch, rows: Sequence[int], sampling: Sampling | None = None) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs of its completion under the policy, without gradient; default: as it samples."""
         with self.policy.active() as model:
-            return self._log_probs(model, batch, rows, self.sampling)
+            return self._log_probs(model, batch, rows, sampling or self.sampling)
 
     def _log_probs(self, model: Any, batch: Batch, rows: Sequence[int], sampling: Sampling) -> dict[int, Tensor]:
         logps: dict[int, Tensor] = {}
