@@ -47,12 +47,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def out_folder(help: str, default: str | bool = True) -> Any:
-    """Return the option `--out FOLDER`, of a command that writes a folder; docs/commands.md says what it does."""
+    """Return the option `--out FOLDER` (docs/commands.md)."""
     return typer.Option("--out", metavar="FOLDER", callback=_no_file, help=help, show_default=default)
 
 
 def out_file(help: str, default: str | bool = True) -> Any:
-    """Return the option `--out FILE`, of a command that writes one file, which replaces one of that name."""
+    """Return the option `--out FILE`; a file of that name is replaced."""
     return typer.Option("--out", metavar="FILE", callback=_no_folder, help=help, show_default=default)
 
 

@@ -29,6 +29,7 @@ WITHOUT = {
     ("palaver/utils/workers.py", "connection.wait"): "the thread of a worker that ends it with its parent",
     ("envs/code/sandbox/worker.py", "os.waitpid"): "for what it has killed; its examiner kills a worker that is late",
     ("tests/trainers/test_run_processes.py", "os.waitpid"): "with WNOHANG, in a loop that has a limit",
+    ("tests/docs/forked.py", "os.waitpid"): "with WNOHANG, in a loop that kills a call that is late",
     (
         "palaver/cli/groups/pokemon.py",
         "server.wait",

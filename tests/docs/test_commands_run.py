@@ -25,6 +25,7 @@ from tests.extras import build, install
 COMMANDS = everywhere()
 COMPARED = ROOT / "docs" / "runs" / "comparison"
 DEMO = "PALAVER_DEMO"  # the Python of an installation of palaver[demo]; without it one is made
+LIMIT_S = 3500.0  # of all commands, in two processes at a time
 QUICK = "train.prompts_per_step=1 algorithm.group_size=2 eval.n=2 eval.samples=1 log.tensorboard=false train.steps=1"
 STOCK = (  # commands whose files others read
     f"train arxiv-magrpo {QUICK} --out runs/longer",
@@ -51,7 +52,9 @@ def in_demo(python: Path, chains: list[tuple[Path, list[dict[str, Any]]]], jobs:
     environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "200", "BROWSER": "true"}
     command = [python, "-P", ROOT / "tests" / "docs" / "forked.py", "2"]
     order = json.dumps([(str(folder), calls) for folder, calls in chains])
-    done = subprocess.run(command, input=order, cwd=ROOT / "docs", env=environment, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        command, input=order, cwd=ROOT / "docs", env=environment, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S
+    )
     assert done.returncode == 0
     return json.loads(done.stdout)
 

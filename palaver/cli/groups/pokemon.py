@@ -43,7 +43,7 @@ Without Node.js: [cyan]pip install 'palaver[node]'[/cyan] brings one.
 SERVE = """Run the package's own server on this machine, until Ctrl-C.
 
 It listens on 127.0.0.1 alone. Any free name may log in, without a password; it asks no login server and sends nothing
-anywhere. Ratings and logs are gone when it ends.
+anywhere. Ratings and logs are gone when it ends. Its page in a browser loads Showdown's client from the official host.
 
 [bold]Examples[/bold]
 
