@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 
-from palaver.core import need, refuse
+from palaver.core import refuse
 from palaver.trainers.algorithms.base import Algorithm, has_token_values
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.advantages import shared_reward
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
+from palaver.trainers.placement.checks import Check, device_checks, worker_checks
 from palaver.trainers.run.memory import most_rows
-
-Check = tuple[object, str]  # whether settings contradict each other, and what to do
 
 MOST_ROWS = 1_000_000  # completions of a policy in a step: days of sampling
 
@@ -46,7 +44,7 @@ def refuse_contradictions(
     rows = most_rows(config, sharing, agents, turns)
     prompts_differ = alike is not None and not set(range(turns)) <= set(alike)
     checks = [
-        *_devices(config),
+        *device_checks(config),
         *_players(config, algorithm, agents - len(config.team.frozen), at_once),
         _competitive_team_credit(config, algorithm, zero_sum),
         *_rollouts(config, algorithm),
@@ -63,7 +61,7 @@ def refuse_contradictions(
         ]
     checks += _pairs(config, algorithm, turns) if algorithm.pairs else []
     checks += _alternatives(config, algorithm, turns)
-    checks += _workers(config, algorithm) if config.placement.kind != "local" else []
+    checks += worker_checks(config, algorithm) if config.placement.kind != "local" else []
     refuse(checks)
 
 
@@ -81,42 +79,6 @@ def refuse_tools(config: RunConfig, algorithm: Algorithm) -> None:
         (algorithm.mixer != "none" or algorithm.pairs, f"{why}, and {others}"),
     ]
     refuse(checks)
-
-
-def _devices(config: RunConfig) -> list[Check]:
-    """Several processes have a GPU each, which a number would make one for all."""
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    agents = {f"team.agents.{agent}.device": each.device for agent, each in config.team.agents.items()}
-    return [
-        (
-            processes > 1 and ":" in (device or ""),
-            f"{key}={device} is one GPU for {processes} processes: set {key}=cuda, which gives each process its own "
-            "(CUDA_VISIBLE_DEVICES chooses among them)",
-        )
-        for key, device in {"device": config.device, **agents}.items()
-    ]
-
-
-def refuse_vllm(config: RunConfig, agents: Collection[str]) -> None:
-    """Refuse generation by vLLM where it is not installed, or in a run of several processes.
-
-    Raises:
-        ConfigError: an agent generates by vLLM, and cannot.
-    """
-    asked = [agent for agent in agents if config.agent(agent).engine == "vllm"]
-    if not asked:
-        return
-    where = "policy" if config.policy.engine == "vllm" else f"team.agents.{asked[0]}"
-    need(f"{where}.engine=vllm", "vllm", "vllm")
-    refuse(
-        [
-            (
-                int(os.environ.get("WORLD_SIZE", "1")) > 1,
-                f"{where}.engine=vllm is an engine in the process that trains, and this run has several: start one "
-                f"process, or set {where}.engine=auto",
-            )
-        ]
-    )
 
 
 def _mixing(config: RunConfig, algorithm: Algorithm, turns: int) -> list[Check]:
@@ -138,21 +100,6 @@ def _mixing(config: RunConfig, algorithm: Algorithm, turns: int) -> list[Check]:
             "algorithm.turns=independent has one candidate for each agent after the first turn, and "
             f"{algorithm.name} nothing to compare it with there: set algorithm.turns=tree, or "
             "algorithm.mixer.credit=value",
-        ),
-    ]
-
-
-def _workers(config: RunConfig, algorithm: Algorithm) -> list[Check]:
-    """Policies on workers."""
-    where = f"placement.kind={config.placement.kind}"
-    return [
-        (
-            algorithm.mixer != "none" and config.algorithm.mixer.actions == "legal",
-            f"{where} places language models, and a run over legal actions has none: set placement.kind=local",
-        ),
-        (
-            algorithm.pairs and config.algorithm.pairs.file,
-            f"pairs of a file are scored in this process, where {where} has no models: set placement.kind=local",
         ),
     ]
 

@@ -176,14 +176,14 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     if config.placement.kind == "local":
         return _attempt(config, begun, console)
     prepare(config)  # a mistake in the config shows before a cluster is started
-    from palaver.trainers.placement.ray_workers import WorkerLostError, cluster
+    from palaver.trainers.placement.ray_workers import PlacementLostError, cluster
 
     with ExitStack() as stack:
         stack.enter_context(cluster(config.placement))
         for left in reversed(range(config.placement.retries + 1)):
             try:
                 return _attempt(config, begun, console)
-            except WorkerLostError as error:
+            except PlacementLostError as error:
                 if not left:
                     raise
                 if not begun.locked:

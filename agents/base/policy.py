@@ -1,4 +1,4 @@
-"""Protocols of policies: anything that reads conversations and answers, and language models among them."""
+"""Protocols of policies: anything that answers conversations, and language models."""
 
 from __future__ import annotations
 
@@ -88,10 +88,9 @@ def act_batched(queries: Sequence[tuple[Policy, Request]]) -> list[list[Completi
         return completions
     here, *elsewhere = sorted(devices)  # "", no GPU, comes first
     with ThreadPoolExecutor(len(elsewhere)) as pool:
-        pending = [pool.submit(answer, device) for device in elsewhere]
+        pending = pool.map(answer, elsewhere)  # which begins now
         answer(here)
-        for future in pending:
-            future.result()
+        list(pending)  # raises what they raised
     return completions
 
 

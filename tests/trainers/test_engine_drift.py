@@ -19,9 +19,9 @@ from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import generator_of
 from palaver.agents.llm.vllm import generator as vllm
 from palaver.core import Completion, ConfigError
-from palaver.trainers import checks
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.placement import checks
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train

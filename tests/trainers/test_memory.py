@@ -15,7 +15,7 @@ from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import DeviceMemoryError
-from palaver.trainers.run.memory import estimate, facts, memory_advice, most_rows
+from palaver.trainers.run.memory import estimate, memory_advice, model_facts, most_rows
 from palaver.trainers.train import train
 from palaver.trainers.update.critic import Critic
 from palaver.trainers.update.policy_update import PolicyUpdater
@@ -42,7 +42,7 @@ def config(dtype: str) -> RunConfig:
 )
 def test_weights_and_cache(make, dtype: str, bytes_each: int) -> None:
     model = make()
-    found = estimate(config(dtype), [facts(config(dtype), speaker(each)) for each in (make(), model)], 30, 8)
+    found = estimate(config(dtype), [model_facts(config(dtype), speaker(each)) for each in (make(), model)], 30, 8)
     assert found.weights == 2 * model.num_parameters() * bytes_each
     assert found.optimizer == 2 * model.num_parameters() * 12
     heads = 2 if make is tiny_qwen3 else 4
@@ -57,7 +57,8 @@ def test_the_folded_copy_is_covered() -> None:
     held = sum(tensor.nbytes for tensor in (*folded, forward.head))  # on a CPU the head is packed as well
     assert (
         held
-        <= estimate(config("fp32"), [facts(config("fp32"), speaker(model))], 30, 8).weights - 4 * model.num_parameters()
+        <= estimate(config("fp32"), [model_facts(config("fp32"), speaker(model))], 30, 8).weights
+        - 4 * model.num_parameters()
     )
 
 
@@ -70,7 +71,7 @@ def test_critics(kind: str) -> None:
     critic = Critic(who, "critic", settings, Distributed("cpu", "fp32"))
     numbers = sum(p.numel() for p in critic.parameters())
     assert numbers == 32 + 1 + (trunk if kind == "separate" else 0)
-    known = facts(settings, who)
+    known = model_facts(settings, who)
     without, found = estimate(settings, [known], 30, 8), estimate(settings, [known], 30, 8, numbers)
     assert found.weights - without.weights == numbers * 4
     assert found.optimizer - without.optimizer == numbers * 12
@@ -79,7 +80,7 @@ def test_critics(kind: str) -> None:
 def test_a_critic_of_the_team_reads_more_than_its_policy() -> None:
     """8 rows of 30 + 20 tokens, or of 200 that the critic reads: activations grow with the tokens."""
     who = speaker(tiny_qwen3())
-    known = facts(config("fp32"), who)
+    known = model_facts(config("fp32"), who)
     per_token = 2 * (16 * 32 + 3 * who.model.config.intermediate_size) * 4 + who.model.config.vocab_size * 4
     assert estimate(config("fp32"), [known], 30, 8).activations == 8 * 50 * per_token
     assert estimate(config("fp32"), [known], 30, 8, read=50).activations == 8 * 50 * per_token
@@ -92,7 +93,7 @@ def test_adapters_count_their_base_once(tmp_path) -> None:
     base = tiny_qwen3().num_parameters()
     team = adapted(save_model(tmp_path / "m"), ["a", "b", "c"], ModelOptions(device="cpu"), shape)
     each = 2 * (2 * (32 + 32) + 2 * (32 + 16))
-    found = estimate(config("fp32"), [facts(config("fp32"), policy) for policy in team.values()], 30, 8)
+    found = estimate(config("fp32"), [model_facts(config("fp32"), policy) for policy in team.values()], 30, 8)
     assert found.optimizer == 12 * 3 * each
     assert found.weights == 8 * (base + 3 * each)
 

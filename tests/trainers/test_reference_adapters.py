@@ -15,7 +15,7 @@ from palaver.core import ConfigError, PolicyError
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.run.distributed import Distributed
-from palaver.trainers.run.memory import facts, reference_weights
+from palaver.trainers.run.memory import model_facts, reference_weights
 from palaver.trainers.train import resume, train
 from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.reference_model import reference_of, refuse_own
@@ -166,7 +166,7 @@ def test_what_memory_they_take(base, stored):
     def numbers(kind):
         settings = settings_of(kind, stored)
         found = [(policy, reference_of(policy, settings)) for policy in team.values()]
-        return reference_weights([facts(settings, policy, own.held, own.shared) for policy, own in found])
+        return reference_weights([model_facts(settings, policy, own.held, own.shared) for policy, own in found])
 
     assert numbers("base") == 0
     assert numbers("start") == numbers("step:2") == 2 * size

@@ -13,7 +13,7 @@ from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.logging import read_metrics
-from palaver.trainers.run.memory import estimate, facts, reference_weights
+from palaver.trainers.run.memory import estimate, model_facts, reference_weights
 from palaver.trainers.train import resume, train
 from palaver.trainers.update.reference_model import reference_of
 from palaver.trainers.update.updater import Updater
@@ -226,13 +226,13 @@ def test_what_memory_they_take():
     def numbers(reference, given=None):
         settings = pulled(reference)
         found = [(who, reference_of(who, settings, given)) for who in team]
-        return reference_weights([facts(settings, who, own.held, own.shared) for who, own in found])
+        return reference_weights([model_facts(settings, who, own.held, own.shared) for who, own in found])
 
     assert numbers("start") == numbers("step:4") == 2 * size
     assert numbers("lag:3") == 2 * (1 + 3) * size
     assert numbers("lag:10") == 2 * size, "ten steps: it will never come to any"
     assert numbers("model:x", other) == other.num_parameters()
-    known = [facts(config(), who) for who in team]
+    known = [model_facts(config(), who) for who in team]
     assert reference_weights(known) == 0
     less, more = (estimate(config(), known, 30, 8, 0, pull).weights for pull in (0, 100))
     assert more - less == 400

@@ -16,7 +16,8 @@ from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.objectives.advantages import no_baseline
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed
-from palaver.trainers.update.policy_update import PolicyUpdater, UpdateStats
+from palaver.trainers.update.policy_update import PolicyUpdater
+from palaver.trainers.update.update_stats import UpdateStats
 from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import Softmax, config, episode, learners, played, policy
 

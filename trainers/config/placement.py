@@ -1,4 +1,4 @@
-"""Config section of the placement of policies: this process, or Ray actors with resources of their own."""
+"""Config section of the placement of policies: this process, or Ray actors."""
 
 from __future__ import annotations
 

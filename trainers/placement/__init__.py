@@ -1,1 +1,1 @@
-"""Placement of the trained policies: in this process, or in Ray actors with resources of their own."""
+"""Placement of the trained policies: in this process, or in Ray actors."""

@@ -1,7 +1,7 @@
 """Workers as Ray actors, in a placement group with resources of their own.
 
 Ray's own restarts are off: a restarted actor comes back empty and answers. A worker that is lost ends the attempt
-(`WorkerLostError`), and the run goes on from its latest valid checkpoint with new ones (`palaver.trainers.train`).
+(`PlacementLostError`), and the run goes on from its latest valid checkpoint with new ones (`palaver.trainers.train`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from palaver.core import Completion, ConfigError, PalaverError, Request, need
 from palaver.trainers.config.placement import PlacementConfig, workers
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.placement.remote import RemoteLearner, RemotePolicy
+from palaver.trainers.placement.remote import WorkerLearner, WorkerPolicy
 from palaver.trainers.placement.worker import Failure, PolicyFacts, PolicyWorker, WorkerSetup
 from palaver.trainers.update.learner import Learner
 from palaver.utils.machine import usable_cores
@@ -33,7 +33,7 @@ ROOM_S = 60.0  # wait for resources that the cluster has, but others use
 SHARED = ".placement"
 
 
-class WorkerLostError(PalaverError):
+class PlacementLostError(PalaverError):
     """A worker is gone, or did not answer in time."""
 
 
@@ -59,7 +59,7 @@ class RayHost:
         """See `PolicyWorker.read`."""
         return cast(tuple[Any, ...], self._result(self.actor.read.remote(target, *names), "read"))
 
-    def act_batched(self, queries: Sequence[tuple[RemotePolicy, Request]]) -> list[list[Completion]]:
+    def act_batched(self, queries: Sequence[tuple[WorkerPolicy, Request]]) -> list[list[Completion]]:
         """See `palaver.agents.base.policy.act_batched`."""
         named = [(policy.name, request) for policy, request in queries]
         return cast(list[list[Completion]], self._result(self.actor.act.remote(named), "act"))
@@ -77,9 +77,9 @@ class RayHost:
         try:
             result = ray.get(reference, timeout=self.timeout_s)
         except ray.exceptions.RayActorError as error:
-            raise WorkerLostError(f"the worker {self.name!r} is gone (during {method!r})") from error
+            raise PlacementLostError(f"the worker {self.name!r} is gone (during {method!r})") from error
         except ray.exceptions.GetTimeoutError as error:
-            raise WorkerLostError(
+            raise PlacementLostError(
                 f"the worker {self.name!r} did not end {method!r} in {self.timeout_s:g} s: raise "
                 "placement.timeout_s if that is too short"
             ) from error
@@ -90,7 +90,7 @@ class RayHost:
 
 @contextlib.contextmanager
 def cluster(placement: PlacementConfig) -> Iterator[None]:
-    """Connect to the Ray cluster of `placement.address`, or start one on this machine for the block.
+    """Connect to the Ray cluster of `placement.address`, or start one for the block.
 
     Raises:
         ConfigError: Ray is not installed, or no cluster answers at the address.
@@ -146,7 +146,7 @@ def ray_learners(
     Raises:
         ConfigError: the cluster lacks the resources, or a worker does not share the folder.
         PolicyError: a model does not exist or cannot be trained.
-        WorkerLostError: a worker is gone.
+        PlacementLostError: a worker is gone.
     """
     ray = importlib.import_module("ray")
     groups = importlib.import_module("ray.util.placement_group")
@@ -157,8 +157,8 @@ def ray_learners(
     group = groups.placement_group(bundles)
     hosts: list[RayHost] = []
     try:
-        if not group.wait(timeout_seconds=min(ROOM_S, config.placement.timeout_s)):
-            raise WorkerLostError("the cluster has the resources of this run, but others use them")
+        if not group.wait(min(ROOM_S, config.placement.timeout_s)):
+            raise PlacementLostError("the cluster has the resources of this run, but others use them")
         for index, ((name, members), bundle) in enumerate(zip(placed.items(), bundles, strict=True)):
             actor = ray.remote(PolicyWorker).options(
                 num_cpus=bundle.get("CPU", 0),
@@ -170,7 +170,7 @@ def ray_learners(
             setup = WorkerSetup(config, members, start and start.absolute(), torch.get_num_threads(), tuple(sys.path))
             hosts.append(RayHost(name, actor.remote(setup), config.placement.timeout_s))
         _refuse_unshared(hosts, folder)
-        yield [RemoteLearner(host, facts) for host, loaded in _loaded(hosts) for facts in loaded]
+        yield [WorkerLearner(host, facts) for host, loaded in _loaded(hosts) for facts in loaded]
     finally:
         for host in hosts:
             ray.kill(host.actor)
@@ -203,7 +203,7 @@ def refuse_short(bundles: Sequence[Mapping[str, float]], available: Mapping[str,
 
 
 def _refuse_unshared(hosts: Sequence[RayHost], folder: Path) -> None:
-    """Raise a ConfigError if a worker does not read a file that this process wrote into the folder."""
+    """Raise a ConfigError if a worker does not see a file that this process wrote."""
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     file, token = folder.absolute() / SHARED, secrets.token_hex(8)

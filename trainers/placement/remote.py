@@ -21,7 +21,7 @@ from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import ModelFacts
 from palaver.trainers.update.critic import CriticStats, Samples
 from palaver.trainers.update.learner import ValueModel
-from palaver.trainers.update.policy_update import UpdateInput
+from palaver.trainers.update.update_input import UpdateInput
 from palaver.trainers.update.update_stats import UpdateStats
 from palaver.trainers.value_decomposition.encoders import Encoder, Pair
 
@@ -30,7 +30,7 @@ class Host(Protocol):
     """Calls of a worker. Each returns its result, or raises the error that the worker met.
 
     Raises:
-        WorkerLostError: the worker is gone, or does not answer in time.
+        PlacementLostError: the worker is gone, or does not answer in time.
     """
 
     @property
@@ -43,11 +43,11 @@ class Host(Protocol):
     def read(self, target: str, *names: str) -> tuple[Any, ...]:
         """See `PolicyWorker.read`."""
 
-    def act_batched(self, queries: Sequence[tuple[RemotePolicy, Request]]) -> list[list[Completion]]:
+    def act_batched(self, queries: Sequence[tuple[WorkerPolicy, Request]]) -> list[list[Completion]]:
         """See `palaver.agents.base.policy.act_batched`."""
 
 
-class RemotePolicy:
+class WorkerPolicy:
     """A language model on a worker; see `palaver.agents.base.policy.LanguageModel`.
 
     Attributes:
@@ -86,10 +86,10 @@ class RemotePolicy:
         self._host.call(self._target, "save", str(Path(folder).absolute()))
 
 
-class RemoteCritic:
+class WorkerCritic:
     """A critic on a worker; see `palaver.trainers.update.learner.ValueModel`."""
 
-    def __init__(self, host: Host, name: str, body: RemotePolicy) -> None:
+    def __init__(self, host: Host, name: str, body: WorkerPolicy) -> None:
         self._host, self.name, self.body, self._target = host, name, body, f"critic/{name}"
         self.shared, self.size = host.read(self._target, "shared", "size")
 
@@ -114,7 +114,7 @@ class RemoteCritic:
         self._host.call(self._target, "load_state_dict", state)
 
 
-class RemoteFeatures(Encoder):
+class WorkerFeatures(Encoder):
     """An encoder with a policy's weights on a worker."""
 
     def __init__(self, host: Host, target: str) -> None:
@@ -138,13 +138,13 @@ class RemoteFeatures(Encoder):
         self._host.call(self._target, "load_state_dict", state)
 
 
-class RemoteLearner:
+class WorkerLearner:
     """A learner on a worker; see `palaver.trainers.update.learner.Learner`."""
 
     remote = True
 
     def __init__(self, host: Host, facts: PolicyFacts) -> None:
-        self.policy, self.agents = RemotePolicy(host, facts), facts.agents
+        self.policy, self.agents = WorkerPolicy(host, facts), facts.agents
         self.sampling, self.coef = facts.sampling, facts.coef
         self._host, self._facts, self._target = host, facts.model, f"learner/{facts.name}"
 
@@ -183,12 +183,12 @@ class RemoteLearner:
     def make_critic(self, name: str) -> ValueModel:
         """Make a critic on this policy's trunk, or on a copy of it."""
         self._host.call(self._target, "make_critic", name, keep=f"critic/{name}")
-        return RemoteCritic(self._host, name, self.policy)
+        return WorkerCritic(self._host, name, self.policy)
 
     def make_features(self) -> Encoder:
         """Make an encoder with a copy of this policy's weights."""
         self._host.call(self._target, "make_features", keep="features")
-        return RemoteFeatures(self._host, "features")
+        return WorkerFeatures(self._host, "features")
 
     def pull_state(self) -> dict[str, Any]:
         """State of the KL coefficient and the reference."""

@@ -142,7 +142,7 @@ class PolicyWorker:
             return Failure(type(error), str(error))
 
     def call(self, target: str, method: str, *arguments: Any, keep: str = "") -> Any:
-        """Call a method of an object, and return its result; with `keep`, keep the result under that key instead."""
+        """Call a method of an object; return its result, or keep it under the key `keep`."""
         try:
             result = getattr(self._objects[target], method)(*arguments)
         except PalaverError as error:

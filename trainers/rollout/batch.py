@@ -85,7 +85,7 @@ class Batch:
         return bool((self.advantage if self.token_advantage is None else self.token_advantage)[row].ne(0).any())
 
     def only(self, rows: Sequence[int]) -> Batch:
-        """Batch of these rows, renumbered, without joint steps: what the update of a policy reads, as plain data."""
+        """Batch of these rows, renumbered, without joint steps: plain data for an update."""
         index = torch.tensor(list(rows), dtype=torch.long)
         place = torch.full((len(self),), -1).index_copy_(0, index, torch.arange(len(index)))
         none = torch.zeros(0, dtype=torch.long)

@@ -127,7 +127,9 @@ class ModelFacts:
     shape: DecoderShape
 
 
-def facts(config: RunConfig, policy: LLMPolicy, references: int = 0, shared: nn.Module | None = None) -> ModelFacts:
+def model_facts(
+    config: RunConfig, policy: LLMPolicy, references: int = 0, shared: nn.Module | None = None
+) -> ModelFacts:
     """Read the numbers of a policy and its model.
 
     Args:
@@ -219,7 +221,7 @@ def activations(config: RunConfig, shape: DecoderShape, width: int, rows: int, d
 
 
 def _head(tokens: int, shape: DecoderShape, device: str) -> int:
-    """Bytes of the head's pass: the softmax that is kept; on CUDA also a tile of logits, and a gradient in fp32."""
+    """Bytes of the head's pass: the kept softmax; on CUDA a tile of logits and a gradient, too."""
     logits = tokens * shape.vocabulary
     kept = min(4 * logits, keep_bytes_on(device))
     return kept + (4 * (min(logits, TILE_CUDA) + shape.vocabulary * shape.hidden) if device == "cuda" else 0)

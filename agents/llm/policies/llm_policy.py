@@ -120,7 +120,7 @@ class LLMPolicy:
         return answer(self._engine, self.model, [(self, request) for request in requests])
 
     def refresh(self) -> None:
-        """Count an update of the weights. Every copy that generation computes with is renewed before the next answer.
+        """Count an update of the weights; copies for generation are renewed before the next answer.
 
         Call this once after an update, of however many optimiser steps.
         """

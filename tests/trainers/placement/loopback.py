@@ -13,8 +13,8 @@ import torch
 from palaver.trainers.config.placement import workers
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.placement import ray_workers
-from palaver.trainers.placement.ray_workers import WorkerLostError
-from palaver.trainers.placement.remote import RemoteLearner
+from palaver.trainers.placement.ray_workers import PlacementLostError
+from palaver.trainers.placement.remote import WorkerLearner
 from palaver.trainers.placement.worker import Failure, PolicyWorker, WorkerSetup
 
 
@@ -71,10 +71,10 @@ class Loopback:
             LoopbackHost(name, WorkerSetup(config, members, start, threads), self.before)
             for name, members in workers(config.team, agents).items()
         ]
-        yield [RemoteLearner(host, facts) for host in self.hosts for facts in host.load()]
+        yield [WorkerLearner(host, facts) for host in self.hosts for facts in host.load()]
 
     def before(self, method: str) -> None:
         self.counts[method] = self.counts.get(method, 0) + 1
         if (loss := (method, self.counts[method])) in self.losses:
             self.losses.remove(loss)
-            raise WorkerLostError(f"lost in {method}")
+            raise PlacementLostError(f"lost in {method}")

@@ -13,12 +13,12 @@ from palaver.trainers.config.loading import parse
 from palaver.trainers.config.placement import PlacementConfig, refuse_placement, workers
 from palaver.trainers.config.team import TeamConfig
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.placement.ray_workers import WorkerLostError, cluster, refuse_short
+from palaver.trainers.placement.ray_workers import PlacementLostError, cluster, refuse_short
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
-from palaver.trainers.update.policy_update import UpdateInput
+from palaver.trainers.update.update_input import UpdateInput
 from tests.trainers.learning import config as toy_config
 from tests.trainers.learning import played, policy, scattered
 from tests.trainers.placement.loopback import Loopback
@@ -132,7 +132,7 @@ def test_a_lost_worker_is_replaced_and_the_numbers_stay(model, tmp_path, monkeyp
 def test_the_run_ends_when_workers_are_lost_too_often(model, tmp_path, monkeypatch):
     Loopback(("act", 1), ("act", 2)).install(monkeypatch)
     config = run_config(model, kind="shared").model_copy(update={"placement": PlacementConfig(kind="ray", retries=1)})
-    with pytest.raises(WorkerLostError, match="lost in act"):
+    with pytest.raises(PlacementLostError, match="lost in act"):
         train(config, tmp_path, console=quiet())
     assert not list(tmp_path.glob("checkpoints/*"))
 
