@@ -93,8 +93,8 @@ class NetStudent:
         recorded, read = (batch.words.shape[-1], batch.numbers.shape[-1]), (WORDS, self.plan.layout.count)
         if recorded != read:
             raise ConfigError(
-                f"the battles have {recorded[0]} words and {recorded[1]} numbers a decision, and the net reads {read[0]} "
-                f"and {read[1]}; record them with this version of Palaver"
+                f"the battles have {recorded[0]} words and {recorded[1]} numbers a decision, and the net reads "
+                f"{read[0]} and {read[1]}; record them with this version of Palaver"
             )
         device = next(self.module.parameters()).device
         words, places = batch.words, None

@@ -241,6 +241,6 @@ def test_battles_of_another_observation_are_refused():
     student = students.NetStudent(SimpleNamespace(layout=SimpleNamespace(count=3), span=8), None)
     batch = SimpleNamespace(words=torch.zeros(2, 4, 5), numbers=torch.zeros(2, 4, 3))
     with pytest.raises(
-        ConfigError, match=r"the battles have 5 words and 3 numbers a decision, and the net reads 135 and"
+        ConfigError, match="have 5 words and 3 numbers a decision, and the net reads 135"
     ):
         student.score(batch, None, 0)
