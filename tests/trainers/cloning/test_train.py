@@ -240,7 +240,5 @@ def test_killed_by_the_system(battles, tmp_path):
 def test_battles_of_another_observation_are_refused():
     student = students.NetStudent(SimpleNamespace(layout=SimpleNamespace(count=3), span=8), None)
     batch = SimpleNamespace(words=torch.zeros(2, 4, 5), numbers=torch.zeros(2, 4, 3))
-    with pytest.raises(
-        ConfigError, match="have 5 words and 3 numbers a decision, and the net reads 135"
-    ):
+    with pytest.raises(ConfigError, match="have 5 words and 3 numbers a decision, and the net reads 135"):
         student.score(batch, None, 0)
