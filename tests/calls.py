@@ -122,7 +122,7 @@ CALLS = (
     Call("pokemon battles show battles --battle 0"),
     Call("pokemon battles import-metamon replays --out imported", codes=(1,)),
     Call("pokemon clone battles --out cloned --explain"),
-    Call("pokemon clone battles --out cloned epochs=1", simulator=True),
+    Call("pokemon clone battles --out cloned epochs=1", refusal="5 words and 3 numbers", simulator=True),
     Call("bench step --explain"),
     Call("bench step setting=A prompts=1 repeats=1 steps=1 memory=false"),
     Call("bench sandbox programs=4 workers=1"),
@@ -136,8 +136,8 @@ CALLS = (
 
 def prepare(folder: Path) -> None:
     """Put into an empty folder what the calls read: two runs, rows, battles, a replay, preferences."""
-    for name in "ab":
-        shutil.copytree(ROOT / "docs/runs/arxiv-magrpo/seed-0", folder / "runs" / name)
+    for seed, name in enumerate("ab"):
+        shutil.copytree(ROOT / f"docs/runs/arxiv-magrpo/seed-{seed}", folder / "runs" / name)
     shutil.copytree(ROOT / "docs/runs/battler", folder / "curriculum", ignore=shutil.ignore_patterns("ablation*"))
     (folder / "rows").mkdir()
     for path in (ROOT / "docs/leaderboard/rows").glob("echo-v0--random.*"):

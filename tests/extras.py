@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.architecture.running import started
 from tests.calls import CALLS, CORE, ROOT, Call, extras, judged, prepare
 
 # extras that need other versions than those of constraints.txt
@@ -143,9 +144,7 @@ def forking(python: Path, folder: Path) -> Iterator[Callable[[Sequence[str]], tu
     Imports take longer than most calls, so they are made once; a call that takes too long is ended by SIGALRM.
     """
     command = [str(python), "-c", FORKING, f"{LIMIT_S:.0f}"]
-    with subprocess.Popen(
-        command, cwd=folder, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with started(command, cwd=folder, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         orders, codes = process.stdin, process.stdout

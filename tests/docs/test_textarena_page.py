@@ -21,5 +21,5 @@ def test_the_example_trains_and_is_evaluated(tmp_path):
     (tmp_path / "kuhn.py").write_text(blocks["python"], encoding="utf-8")
     (tmp_path / "kuhn.yaml").write_text(blocks["yaml"], encoding="utf-8")
     train, evaluate = (shlex.split(line) for line in blocks["bash"].splitlines())
-    assert "3 of 3" in run("-m", *train, cwd=tmp_path, path=ROOT, limit=900)
-    assert "agents in focus" in run("-m", *evaluate, cwd=tmp_path, path=ROOT, limit=200)
+    assert "3 of 3" in run("-m", *train, cwd=tmp_path, path=ROOT, limit=600)
+    assert "agents in focus" in run("-m", *evaluate, cwd=tmp_path, path=ROOT, limit=500)

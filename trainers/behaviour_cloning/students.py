@@ -17,7 +17,7 @@ from torch import Tensor
 
 from palaver.agents.battle_net import files
 from palaver.agents.battle_net.net import BattleNet, order
-from palaver.agents.battle_net.shape import Layout, Vocabulary, size
+from palaver.agents.battle_net.shape import WORDS, Layout, Vocabulary, size
 from palaver.core import ConfigError, stable_seed
 from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.showdown import dex
@@ -86,7 +86,16 @@ class NetStudent:
         """Score whole battles, each decision from all before it.
 
         Random draws depend on seed and step only; step 0 evaluates, and nothing is hidden.
+
+        Raises:
+            ConfigError: battles that were recorded with another observation than the net reads.
         """
+        recorded, read = (batch.words.shape[-1], batch.numbers.shape[-1]), (WORDS, self.plan.layout.count)
+        if recorded != read:
+            raise ConfigError(
+                f"the battles have {recorded[0]} words and {recorded[1]} numbers a decision, and the net reads "
+                f"{read[0]} and {read[1]}; record them with this version of Palaver"
+            )
         device = next(self.module.parameters()).device
         words, places = batch.words, None
         if config.hide and step:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -234,3 +235,10 @@ def test_killed_by_the_system(battles, tmp_path):
         ran = subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": os.getcwd()}, timeout=120)
         assert ran.returncode == (-signal.SIGKILL if at else 0)
     assert lines(tmp_path / "killed") == lines(tmp_path / "whole")
+
+
+def test_battles_of_another_observation_are_refused():
+    student = students.NetStudent(SimpleNamespace(layout=SimpleNamespace(count=3), span=8), None)
+    batch = SimpleNamespace(words=torch.zeros(2, 4, 5), numbers=torch.zeros(2, 4, 3))
+    with pytest.raises(ConfigError, match="have 5 words and 3 numbers a decision, and the net reads 135"):
+        student.score(batch, None, 0)
