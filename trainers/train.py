@@ -25,11 +25,12 @@ from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tools import schema_of
 from palaver.trainers.algorithms.base import Algorithm, chosen, has_token_values
-from palaver.trainers.checks import refuse_contradictions, refuse_tools, refuse_vllm
+from palaver.trainers.checks import refuse_contradictions, refuse_tools
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.placement import refuse_placement
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_team
+from palaver.trainers.placement.checks import refuse_vllm
 from palaver.trainers.placement.in_process import load_learners
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.preferences.offline import PairReader

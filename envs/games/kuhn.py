@@ -53,6 +53,9 @@ deals, which are equally likely.
 The tiny model answers `J opened: call.`: its card, what was done before it, and any legal action, all about equally
 likely.
 
+The shipped model has learned the form of these answers and not yet to copy the situation from the prompt: in Kuhn
+poker 662 of 1,200 sampled answers named no legal action, so it is no warm start there.
+
 ## Version history
 
 * v0: first version.

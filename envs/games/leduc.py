@@ -51,6 +51,9 @@ information games using CFR+, 2014), `scripted:uniform` draws an action, `script
 The tiny model answers `Q K checked opened: raise.`: its card, the public one, what was done in this round, and any
 legal action, all about equally likely.
 
+The shipped model has learned the form of these answers and not yet to copy the situation, see
+[kuhn-v0](kuhn-v0.md#data).
+
 ## Version history
 
 * v0: first version.

@@ -42,7 +42,7 @@ def test_no_action_is_preferred(texts):
 
 def test_prompts_are_the_environments_own(texts):
     prompts = {conversation[-1].content for conversation, _ in texts}
-    assert len(prompts & set(GameTree.of(leduc.GAME).infosets)) > 150
+    assert len(prompts & set(GameTree.of(leduc.GAME).infosets)) > 100
     heads = Counter(re.match(r"(?:Game: )?([\w' -]+)", c[0].content)[1] for c, _ in texts)
     assert set(heads) == {"Kuhn poker", "Leduc hold'em", "Tic-tac-toe", *corpus.REPEATED}
 
