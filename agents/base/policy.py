@@ -55,10 +55,9 @@ def act_batched(queries: Sequence[tuple[Policy, Request]]) -> list[list[Completi
         return completions
     here, *elsewhere = sorted(devices)  # "", no GPU, comes first
     with ThreadPoolExecutor(len(elsewhere)) as pool:
-        pending = [pool.submit(answer, device) for device in elsewhere]
+        pending = pool.map(answer, elsewhere)
         answer(here)
-        for future in pending:
-            future.result()
+        list(pending)  # raises what a thread has raised
     return completions
 
 

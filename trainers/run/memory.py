@@ -149,7 +149,7 @@ def activations(config: RunConfig, shape: Any, width: int, rows: int, dtype: tor
 
 
 def _head(tokens: int, shape: Any, device: str) -> int:
-    """Bytes of the head's pass: the softmax that is kept; on CUDA also a tile of logits, and a gradient in fp32."""
+    """Bytes of the head's pass: the softmax kept; on CUDA also a tile and an fp32 gradient."""
     vocabulary, hidden = int(shape.vocab_size), int(shape.hidden_size)
     logits = tokens * vocabulary
     kept = min(4 * logits, keep_bytes_on(device))

@@ -1,4 +1,4 @@
-"""Memory on each GPU for every kind of team, from a model's config alone, before anything is loaded.
+"""Memory on each GPU for every kind of team, from a model's config alone.
 
 A trained number takes 4 bytes of weight, 4 of gradient and 8 of Adam's moments in fp32, and the copy that generation
 computes with 2 more in bf16 (4 in fp32): 18 bytes; a reference of the KL penalty 4 more. A frozen base under adapters
@@ -27,7 +27,7 @@ from palaver.trainers.run.memory import GIB, MemoryEstimate, activations, most_r
 
 
 def model_shape(source: str) -> Any | None:
-    """Model of a folder, or of the hub if its config is on this machine, on the meta device; None if there is none."""
+    """Model on the meta device; None if its config is not on this machine."""
     folder = os.path.expanduser(source)
     if is_adapter(source):
         return None
@@ -141,7 +141,7 @@ def _activations(config: RunConfig, model: Any, work: TeamWork, sharing: int, dt
 
 
 def lines(config: RunConfig, source: str, work: TeamWork) -> list[str]:
-    """Description of the memory of each kind of team; one line where the model's config is not on this machine."""
+    """Describe the memory of each kind of team; one line where no config is at hand."""
     model = model_shape(source)
     if model is None:
         return [f"memory per GPU: not known, as the config of {source} is not on this machine"]

@@ -113,9 +113,9 @@ class LLMPolicy:
         return answer(self._engine, self.model, [(self, request) for request in requests])
 
     def refresh(self) -> None:
-        """Count an update of the weights. Every copy that generation computes with is renewed before the next answer.
+        """Count an update of the weights.
 
-        Call this after the weights have changed.
+        Every copy that generation computes with is renewed before the next answer. Call this after the weights have changed.
         """
         self.version += 1
         self._stale = True

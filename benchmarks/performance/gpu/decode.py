@@ -51,7 +51,7 @@ def run(record: StageRecord, work: Workload) -> None:
 
 
 def _timed(record: StageRecord, work: Workload, name: str, engine: Generator, rows: int, *, own: bool = False) -> None:
-    """Milliseconds of a step: the difference of a long generation and a short one, over their steps."""
+    """Milliseconds of a step: a long generation less a short one, over their steps."""
     short, long = (32, 160) if work.gpu else (2, 40)
     prompts = work.prompts(rows, PROMPT)
 
@@ -85,7 +85,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _operations(record: StageRecord, work: Workload, forward: DenseDecoder) -> None:
-    """Operations of one step of 8 rows that is not a graph, views among them; on a GPU also kernel launches."""
+    """Operations of one step of 8 rows, views among them; on a GPU also kernel launches."""
     with torch.inference_mode():
         logits, layers = forward.prefill(torch.tensor(work.prompts(8, PROMPT), device=work.device), [PROMPT] * 8)
         store = KeyValues([PROMPT] * 8, PROMPT + 8, work.device, forward.dtype)

@@ -72,7 +72,7 @@ class Workload:
         return policies
 
     def loop(self, kind: str, prompts: int, steps: int, **settings: Any) -> PolicyGradientLoop:
-        """Make the training loop of two agents (kind `one`: of one agent), as `palaver bench teams` does."""
+        """Make the training loop of two agents (kind `one`: of one agent)."""
         folder = self.folder / self.size
         if not folder.exists():
             save_pretrained(toy.model(self.shape, "cpu", SEED), toy.tokenizer(self.shape.vocab), folder / OWN)
