@@ -115,7 +115,7 @@ class LLMPolicy:
     def refresh(self) -> None:
         """Count an update of the weights.
 
-        Every copy that generation computes with is renewed before the next answer. Call this after the weights have changed.
+        Every copy that generation computes with is renewed before the next answer. Call this after the weights changed.
         """
         self.version += 1
         self._stale = True
