@@ -88,9 +88,9 @@ def act_batched(queries: Sequence[tuple[Policy, Request]]) -> list[list[Completi
         return completions
     here, *elsewhere = sorted(devices)  # "", no GPU, comes first
     with ThreadPoolExecutor(len(elsewhere)) as pool:
-        pending = pool.map(answer, elsewhere)  # which begins now
+        pending = pool.map(answer, elsewhere)
         answer(here)
-        list(pending)  # raises what they raised
+        list(pending)  # raises what a thread has raised
     return completions
 
 

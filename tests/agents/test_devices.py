@@ -49,12 +49,12 @@ def test_on_one_device_or_none_they_answer_in_turn_in_this_thread(devices):
     assert {thread for policy in policies for thread in policy.threads} == {threading.get_ident()}
 
 
-def test_an_error_of_one_device_is_raised_when_all_have_answered():
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_an_error_of_one_device_is_raised(failing):
     class Failing(Answering):
         def act(self, requests):
             raise ValueError("no")
 
-    slow = Answering("slow", "cuda:2")
+    policies = [(Failing if n == failing else Answering)(str(n), f"cuda:{n}") for n in range(3)]
     with pytest.raises(ValueError, match="no"):
-        asked(Answering("a", "cuda:0"), Failing("b", "cuda:1"), slow)
-    assert slow.threads
+        asked(*policies)

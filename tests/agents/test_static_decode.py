@@ -228,7 +228,7 @@ def test_a_capture_that_fails_is_reported_and_decoding_goes_on(monkeypatch) -> N
     monkeypatch.setattr(static_decode.torch.cuda, "CUDAGraph", object)
     monkeypatch.setattr(capture, "_record", refuse)
     monkeypatch.setattr(capture, "warm_up", lambda body: body())
-    replay, calls = static_decode.GraphSteps(capture), []
+    replay, calls = static_decode.GraphReplay(capture), []
 
     def body():
         calls.append(1)

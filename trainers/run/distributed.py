@@ -112,7 +112,7 @@ class Distributed:
 
 
 def buckets(gradients: Sequence[Tensor], most_bytes: int) -> Iterator[list[Tensor]]:
-    """Yield neighbours of one dtype and device, at most `most_bytes` or one larger tensor."""
+    """Yield neighbours of one dtype and device, of at most `most_bytes` or one larger."""
     bucket: list[Tensor] = []
     held = 0
     for gradient in gradients:

@@ -27,7 +27,7 @@ from palaver.trainers.run.memory import GIB, DecoderShape, MemoryEstimate, activ
 
 
 def model_shape(source: str) -> Any | None:
-    """Model on the meta device, if its config is on this machine; else None."""
+    """Model on the meta device; None if its config is not on this machine."""
     folder = os.path.expanduser(source)
     if is_adapter(source):
         return None
@@ -142,7 +142,7 @@ def _activations(config: RunConfig, model: Any, work: TeamWork, sharing: int, dt
 
 
 def lines(config: RunConfig, source: str, work: TeamWork) -> list[str]:
-    """Memory of each kind of team, or one line if the model's config is not on this machine."""
+    """Describe the memory of each kind of team; one line where no config is at hand."""
     model = model_shape(source)
     if model is None:
         return [f"memory per GPU: not known, as the config of {source} is not on this machine"]

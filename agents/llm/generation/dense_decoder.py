@@ -141,7 +141,10 @@ class DenseDecoder:
         return self._logits(x[last]), states
 
     def step(self, ids: Tensor, store: KeyValues | StaticKeyValues) -> Tensor:
-        """See `Forward.step`; with a static store a graph can replay it."""
+        """See `Forward.step`.
+
+        With a static store nothing of it depends on the step, so that a graph can replay it.
+        """
         R = len(ids)
         cos, sin = self._rope_tables(store.reach)
         positions = store.positions()

@@ -89,7 +89,10 @@ class Engine:
         return GRAPH_LEAVING_SHARE if rows <= self.static_rows else LEAVING_SHARE
 
     def steps(self, store: KeyValues, sampler: Sampler, left: int) -> Callable[[Tensor, Tensor], Draws]:
-        """Function that adds a token per row and draws the next, for at most `left` steps."""
+        """Function that adds a token per row and draws the next.
+
+        It serves at most `left` steps with the rows of now.
+        """
         forward = self.forward
         if len(store.padding) <= self.static_rows and left >= GRAPH_STEPS and isinstance(forward, DenseDecoder):
             return StaticSteps(forward, store, sampler, self.graphs)

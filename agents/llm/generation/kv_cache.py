@@ -88,7 +88,10 @@ class KeyValues:
         return self.column + 1
 
     def put(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write a layer's column (R, heads, dim); return its keys and values (R, heads, reach, dim)."""
+        """Write the current column (R, heads, dim) of a layer.
+
+        Return its keys and values (R, heads, reach, dim).
+        """
         stored_keys, stored_values, column = self.keys[layer], self.values[layer], self.column
         stored_keys.select(2, column).copy_(keys)
         stored_values.select(2, column).copy_(values)

@@ -1,4 +1,6 @@
-"""Decoding over fixed buffers: a step is one function, which a GPU replays as a graph.
+"""Decoding steps over fixed buffers.
+
+Forward and draw are one function, which a GPU replays as one graph.
 
 At a few rows a step is hundreds of operations that each take longer to launch than to run. A CUDA graph launches them
 together. It needs equal shapes and addresses in every step, and nothing that waits for a result: keys and values are
@@ -45,7 +47,7 @@ class StaticSteps:
         self._ids = torch.zeros_like(store.padding)
         self._uniform = torch.zeros(len(store.padding), dtype=widest(forward.device), device=forward.device)
         self._window: StaticKeyValues | None = None
-        self._replay: GraphSteps | None = None
+        self._replay: GraphReplay | None = None
 
     def __call__(self, ids: Tensor, uniform: Tensor) -> Draws:
         """Add one token per row (R,) and draw the next with uniform numbers (R,)."""
@@ -62,7 +64,7 @@ class StaticSteps:
         if self._window is None or self.store.column >= self._window.reach:
             columns = min((self.store.column // WINDOW + 1) * WINDOW, self.store.columns)
             self._window = StaticKeyValues(self.store, columns, self.forward.dtype)
-            self._replay = None if self.graphs is None else GraphSteps(self.graphs)
+            self._replay = None if self.graphs is None else GraphReplay(self.graphs)
         return self._window
 
     def _step(self, window: StaticKeyValues) -> Draws:
@@ -85,7 +87,10 @@ class GraphCapture:
         self._record(self._keeper, lambda: torch.zeros(1, device=device))
 
     def warm_up(self, body: Callable[[], T]) -> T:
-        """Run a function on the stream of captures, in which libraries may not allocate later."""
+        """Run a function on the stream of the captures.
+
+        Libraries allocate at their first use, which no capture may.
+        """
         current = torch.cuda.current_stream(self.device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
@@ -94,7 +99,10 @@ class GraphCapture:
         return result
 
     def capture(self, body: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T] | None:
-        """Graph of a warmed-up function, and its result, which replays fill; None if it fails."""
+        """Graph of a function that has been warmed up, and its result; None if it fails.
+
+        Each replay fills the tensors of the result.
+        """
         graph = torch.cuda.CUDAGraph()
         try:
             result = self._record(graph, body)
@@ -115,8 +123,11 @@ class GraphCapture:
                 graph.capture_end()
 
 
-class GraphSteps:
-    """Steps of one window: the first warms up, the second is captured, all from it on replayed."""
+class GraphReplay:
+    """Steps of one window.
+
+    The first warms up, the second is captured, and that one and all later ones are replays.
+    """
 
     def __init__(self, graphs: GraphCapture) -> None:
         self.graphs = graphs

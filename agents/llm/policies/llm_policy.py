@@ -120,9 +120,9 @@ class LLMPolicy:
         return answer(self._engine, self.model, [(self, request) for request in requests])
 
     def refresh(self) -> None:
-        """Count an update of the weights; copies for generation are renewed before the next answer.
+        """Count an update of the weights.
 
-        Call this once after an update, of however many optimiser steps.
+        Every copy that generation computes with is renewed before the next answer. Call this after the weights changed.
         """
         self.version += 1
         self._stale = True

@@ -237,7 +237,10 @@ def _chunks(h: Tensor, vocabulary: int) -> Iterator[slice]:
 
 
 def head_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, out: Tensor | None) -> Tensor:
-    """(c, V) over the temperature: in the compute dtype and `out`, or in fp32 (`rounds_late`)."""
+    """(c, V) divided by the temperature.
+
+    It is in the compute dtype and `out`, or in a new fp32 table (`rounds_late`).
+    """
     late = rounds_late(hidden)
     logits = product(hidden, weight.t(), torch.float32) if late else torch.mm(hidden, weight.t(), out=out)
     if bias is not None:
@@ -277,7 +280,10 @@ def rounds_late(x: Tensor) -> bool:
 
 
 def product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
-    """left @ right in a dtype, without rounding in between where the device allows it."""
+    """left @ right in a dtype.
+
+    It is not rounded to the operands' dtype in between where the device allows that.
+    """
     if dtype == torch.float32 and rounds_late(left):
         return torch.mm(left, right, out_dtype=dtype)
     return torch.mm(left, right).to(dtype)

@@ -24,7 +24,10 @@ _ONE = 0x3F800000  # bits of 1.0 in fp32
 
 
 def widest(device: torch.device) -> torch.dtype:
-    """Dtype of cumulative sums and uniform numbers: fp64, or fp32 on Apple's GPUs."""
+    """Dtype of cumulative sums and of uniform numbers.
+
+    It is fp64, and fp32 on Apple's GPUs, which have no other.
+    """
     return torch.float32 if device.type == "mps" else torch.float64
 
 

@@ -85,7 +85,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _operations(record: StageRecord, work: Workload, forward: DenseDecoder) -> None:
-    """Operations of one step of 8 rows without a graph; on a GPU also kernel launches."""
+    """Operations of one step of 8 rows, views among them; on a GPU also kernel launches."""
     with torch.inference_mode():
         logits, layers = forward.prefill(torch.tensor(work.prompts(8, PROMPT), device=work.device), [PROMPT] * 8)
         store = KeyValues([PROMPT] * 8, PROMPT + 8, work.device, forward.dtype)

@@ -120,7 +120,7 @@ class StageRecord:
         return self.gpu
 
     def measure(self, name: str, make: Callable[[], None]) -> None:
-        """Call a function that records values; an error is a failure of `name` alone."""
+        """Call a function that records values; an error is a failure of `name`."""
         if time.monotonic() - self._began > LIMIT_S:
             self.skip(name, f"the stage has taken {LIMIT_S:.0f} s already")
             return

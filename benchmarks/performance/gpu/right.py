@@ -126,7 +126,7 @@ def _static(record: StageRecord, work: Workload) -> None:
 
 
 def _syncs(record: StageRecord, work: Workload) -> None:
-    """Waits for the GPU in decode steps, without those for finished rows every 8 steps."""
+    """Waits for the GPU in decode steps, apart from the engine's look at finished rows."""
     forward = DenseDecoder(work.policy("bf16").model, torch.bfloat16)
     engine = Engine(forward, NO_END, lambda _: "")
     for name, sampling in SAMPLINGS.items():
@@ -152,7 +152,7 @@ def _syncs(record: StageRecord, work: Workload) -> None:
 
 
 def _train(record: StageRecord, work: Workload, name: str, kind: str = "separate", **settings: Any) -> None:
-    """Two fp32 steps: log-probs of sampler and update, and losses against those on a CPU."""
+    """Two fp32 steps: the sampler's log-probs against the update's, losses against a CPU's."""
     lines = _losses(work, kind, settings)
     drift = max(value for line in lines for key, value in line.items() if key.endswith("/drift"))
     record.value(f"training, {name}: drift", drift, "nats", Bound(1e-4, gpu=False))

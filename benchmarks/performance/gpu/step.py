@@ -1,4 +1,4 @@
-"""Stage 4: training steps of two agents by kind of team, and memory over 20 steps."""
+"""Stage 4: training steps of two agents, by kind of team, and memory over 20 steps."""
 
 from __future__ import annotations
 

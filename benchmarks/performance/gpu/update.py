@@ -32,7 +32,7 @@ def run(record: StageRecord, work: Workload) -> None:
 
 
 def _pass(record: StageRecord, work: Workload) -> None:
-    """Forward and backward of 64 rows of 64 + 256 tokens (on a CPU 2 of 8 + 8)."""
+    """Forward and backward of 64 rows of 64 + 256 tokens; on a CPU 2 of 8 + 8."""
     dtype = work.shape.dtype
     policy, autocast = work.policy(dtype), Distributed(str(work.device), dtype).autocast
     count, prompt, answer, together = (64, 64, 256, 32) if work.gpu else (2, 8, 8, 2)
@@ -75,7 +75,7 @@ def _head(work: Workload, policy: LLMPolicy, tokens: int, together: int) -> floa
 
 
 def _refold(record: StageRecord, work: Workload) -> None:
-    """Preparation of a rollout: weights folded, or copied in bf16 for transformers' generate."""
+    """Folding for our own forward, and the copy in bf16 for transformers' generate."""
     model = work.policy("bf16").model
     record.value("refold", 1000 * work.seconds(DenseDecoder(model, torch.bfloat16).refresh), "ms", REFOLD_MS)
     copied = InferenceCopy(model, torch.bfloat16)

@@ -152,7 +152,9 @@ def _team(config: RunConfig) -> str:
 
 
 def check(job: folders.TrainJob) -> tuple[str, list[str]]:
-    """Check a run before it loads a model; describe its work and its memory on a GPU.
+    """Check a run before it loads a model.
+
+    Returns a description of its work, and of the memory that it takes on a GPU.
 
     Raises:
         PalaverError: the first mistake found.

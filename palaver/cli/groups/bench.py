@@ -1,4 +1,4 @@
-"""`palaver bench`: speed of steps, teams, programs and battles, and acceptance of a GPU."""
+"""`palaver bench`: speed of steps, teams, programs and battles; acceptance of a GPU."""
 
 from __future__ import annotations
 
