@@ -220,10 +220,9 @@ def activations(config: RunConfig, shape: DecoderShape, width: int, rows: int, d
     return together * shape.layers * per_layer * dtype.itemsize + _head(together, shape, device)
 
 
-def _head(tokens: int, shape: Any, device: str) -> int:
+def _head(tokens: int, shape: DecoderShape, device: str) -> int:
     """Bytes of the head's pass: the softmax kept; on CUDA also a tile and an fp32 gradient."""
-    vocabulary, hidden = int(shape.vocab_size), int(shape.hidden_size)
-    logits = tokens * vocabulary
+    logits = tokens * shape.vocabulary
     kept = min(4 * logits, keep_bytes_on(device))
     return kept + (4 * (min(logits, TILE_CUDA) + shape.vocabulary * shape.hidden) if device == "cuda" else 0)
 
