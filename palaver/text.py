@@ -37,7 +37,9 @@ def one_line(text: object, limit: int = 200) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each `{{ name }}` of a page's template by its value, as it is: text must be escaped before.
+    """Replace each `{{ name }}` of a page's template by its value.
+
+    Values are not escaped.
 
     >>> fill("<p>{{ text }}</p>", {"text": "{{ text }}"})
     '<p>{{ text }}</p>'

@@ -1,6 +1,6 @@
-"""Scenes of environments that are more than text: battles and boards, as an agent may see them.
+"""Scenes of environments that are more than text: battles and boards.
 
-A scene is plain data of the page. It holds no more than the agent's observations do.
+A scene is plain data of the page, as an agent may see it. It holds no more than the agent's observations do.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def story(env: TextEnv, observation: str) -> str | None:
 
 
 def battle(env: PokemonEnv, agent: str, observation: str) -> dict[str, Any] | None:
-    """Both teams as a side knows them, and the words on each action; None if the simulator is gone."""
+    """Both teams as a side knows them, and words on actions; None without the simulator."""
     try:
         view = env.view(agent)
     except PalaverError:

@@ -37,7 +37,7 @@ class PlayServer(LoopbackServer):
 
 
 class PlayHandler(PageHandler):
-    """Handler of the page, the state of the game, answers, and the replay; anything else is not found."""
+    """Handler of the page, the state of the game, answers, and the replay."""
 
     server: PlayServer
 

@@ -87,16 +87,16 @@ class PlaySession:
         self._publish("asking" if self._request else "ended")
         try:
             with self._changed:
-                while self._answer is None:
+                while (answer := self._taken()) is None:
                     self._changed.wait(POLL)
                     if self._seen and not self._streams and time.monotonic() - self._left_at > GRACE:
                         raise QuitError("the page was closed, and with it the game")
-                return self._answer
+                return answer
         finally:
             self._open = False
 
     def end(self, replay: str) -> bool:
-        """Show the end of an episode with its replay; return whether another is wanted.
+        """Show the end of an episode with its replay; return True if another is wanted.
 
         Raises:
             QuitError: all pages are closed.
@@ -124,7 +124,7 @@ class PlaySession:
         return True
 
     def states(self) -> Iterable[str]:
-        """Yield the state of the game whenever it changes, and "" about every second without a change."""
+        """Yield the state of the game whenever it changes, and "" every second without a change."""
         with self._changed:
             self._streams, self._seen, version = self._streams + 1, True, -1
         try:
@@ -143,6 +143,9 @@ class PlaySession:
                 self._changed.notify_all()
 
     # --- inside ------------------------------------------------------------------------------------------
+
+    def _taken(self) -> str | None:
+        return self._answer
 
     def _publish(self, phase: str) -> None:
         state = json.dumps({"phase": phase, **self._game(phase)}, allow_nan=False)
@@ -182,7 +185,7 @@ class PlaySession:
         return [self._entry(turn, self._agent) for turn in branch.turns[-MOST_TURNS:]]
 
     def _entry(self, turn: Turn, agent: str) -> dict[str, Any]:
-        """What one agent saw of a turn: its observation, its own answer, its reward."""
+        """Return a turn as one agent saw it: its observation, its own answer, its reward."""
         completion = turn.completions.get(agent)
         observation = turn.observations.get(agent, "") if completion else ""  # unread ones come with the next question
         return {

@@ -62,7 +62,7 @@ def field(observation: str) -> ActivePokemon | None:
 
 
 def events(observation: str) -> str:
-    """Events since the last choice, as the side that observes them reads them; "" if there are none.
+    """Events since the last choice, as their observer reads them; "" if there are none.
 
     Hit points are in per cent: of its own team a side reads points.
     """

@@ -46,7 +46,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
 
 class PageHandler(BaseHTTPRequestHandler):
-    """Base of handlers: requests without the secret path, or to another host, are refused before they are read.
+    """Base of handlers: requests without the secret path, or to another host, are refused.
 
     Attributes:
         route: the path after the secret, without a query.

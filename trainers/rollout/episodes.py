@@ -162,8 +162,6 @@ def starts(env: TextEnv, tasks: Sequence[str], seed: int, places: Sequence[int] 
     """Yield a branch of every task; its seed is keyed by the task and its index.
 
     Args:
-        env: is forked.
-        tasks: task ids.
         seed: seed of the rollout.
         places: indices of the tasks; 0, 1, ... if None.
     """
@@ -312,11 +310,7 @@ def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[E
 
 
 def rebuilt(env: TextEnv, episode: Episode, turns: int) -> Branch:
-    """Rebuild the branch of an episode before turn `turns` from its recorded texts.
-
-    Raises:
-        TaskError: the environment has no such task.
-    """
+    """Rebuild the branch of an episode before turn `turns` from its recorded texts."""
     root = episode.turns[0].node.partition("/")[0] if episode.turns else "0"
     branch = start(env.fork(), episode.task, episode.seed, root)
     for turn in episode.turns[:turns]:

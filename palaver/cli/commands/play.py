@@ -93,7 +93,7 @@ def play(
 
 
 def following(env: TextEnv, first: str, seed: int) -> Iterator[tuple[str, int]]:
-    """Yield a task and the one after it, round and round, each with a seed of its own; the first has `seed`."""
+    """Yield tasks in a circle, each with a seed of its own, from `first` with `seed` on."""
     ids = [task.id for task in env.tasks]
     start = ids.index(first)
     for number in itertools.count():

@@ -225,16 +225,14 @@ def test_a_page_that_is_loaded_again_goes_on():
 
 def test_ctrl_c_closes_the_page(monkeypatch):
     def person(client):
-        client.state("asking")
-        monkeypatch.setattr(PlaySession, "watch", None)
         assert client.state("closed")["remarks"] == ["the game was ended in the terminal"]
 
-    def stop(self, request, text):
-        show(self, request, text)
+    def stop(self):
+        while not self._streams:
+            time.sleep(0.01)
         raise KeyboardInterrupt
 
-    show = PlaySession.show
-    monkeypatch.setattr(PlaySession, "show", stop)
+    monkeypatch.setattr(PlaySession, "read", stop)
     with pytest.raises(QuitError, match="the game was ended"):
         game("echo-v0", person=person)
 

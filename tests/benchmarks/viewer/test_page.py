@@ -11,7 +11,8 @@ import webbrowser
 
 import pytest
 
-from palaver.benchmarks.viewer.page import HERE, SCRIPTS, Choices, island, write
+from palaver.benchmarks.reports.inline import island
+from palaver.benchmarks.viewer.page import HERE, SCRIPTS, Choices, write
 from palaver.core import ConfigError
 from tests.benchmarks.viewer.made import HOSTILE, Page, episode, lines, save
 
