@@ -84,7 +84,7 @@ def _hint(view: PlayerView, convention: Convention) -> str:
         for action in (action for action in view.actions if action.startswith(f"hint {agent} ")):
             word = action.split()[2]
             hint = int(word) if word.isdecimal() else word
-            after = tuple(held.told(hint) for held in hand)
+            after = tuple(held.with_hint(hint) for held in hand)
             if convention == "certain":
                 useful = any(
                     playable(held.card, view.fireworks) and len(open_cards(new)) < len(open_cards(held))

@@ -63,7 +63,7 @@ class HeldCard:
     colours: tuple[str, ...]
     ranks: tuple[int, ...]
 
-    def told(self, hint: str | int) -> HeldCard:
+    def with_hint(self, hint: str | int) -> HeldCard:
         """The card after a hint to its holder."""
         if isinstance(hint, int):
             ranks = tuple(rank for rank in self.ranks if (rank == hint) == (self.card[1] == hint))
@@ -151,7 +151,7 @@ def act(state: HanabiState, action: str) -> HanabiState:
     if verb == "hint":
         hint = int(words[1]) if words[1].isdecimal() else words[1]
         listener = int(words[0][1:]) - 1
-        hand = tuple(held.told(hint) for held in state.hands[listener])
+        hand = tuple(held.with_hint(hint) for held in state.hands[listener])
         return replace(state, hands=_with(state.hands, listener, hand), tokens=state.tokens - 1)
     place = int(words[0]) - 1
     colour, rank = state.hands[player][place].card

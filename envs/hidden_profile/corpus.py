@@ -1,7 +1,7 @@
 """Imitation texts of tiny hidden profiles: one of the own facts, and votes by chance.
 
 A vote is an option that was drawn, and a message a fact of the agent's own that was drawn: no answer depends on what
-another agent has said, so that no text shows to vote by it.
+another agent has written, so that no text shows to vote by it.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ and after each message
 * `words`: minus `cost` for each of its words, 0 by default.
 
 Metrics of the last turn: `initial` and `final`, the shares of right votes at the first and at the final vote;
-`majority`; `said`, the share of hidden facts that occur word for word in a message; `unanimous`, 1 if all final votes
+`majority`; `mentioned`, the share of hidden facts that occur word for word in a message; `unanimous`, 1 if all final votes
 are equal; `decoy`, the share of final votes for the decoy, where a task names it. All are 0 before.
 
 ## Termination
@@ -66,7 +66,7 @@ a vote is right by chance at best: one in two in the tiny form, which has three 
 
 `scripted:reference` says all its facts and votes for most points among those that it has read: it is always right.
 `scripted:alone` says nothing that helps and votes by its own facts: it is never right. `scripted:lazy` is silent. The
-tiny model says some of its facts, and votes by chance, whatever was said; its texts have none of the tasks'
+tiny model says some of its facts, and votes by chance, whatever the messages were; its texts have none of the tasks'
 combinations.
 
 ## Version history
@@ -100,7 +100,7 @@ FIELDS: Mapping[str, type] = {
 FEWEST, LARGEST = 3, 16  # participants
 
 
-METRICS = ("initial", "final", "majority", "said", "unanimous", "decoy")
+METRICS = ("initial", "final", "majority", "mentioned", "unanimous", "decoy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class HiddenProfileEnv(TextEnv):
             "initial": initial.count(right) / len(initial),
             "final": given.count(right) / len(given),
             "majority": float(has_majority(given, right)),
-            "said": mentioned(self.task["hidden_information"], self.discussion.messages),
+            "mentioned": mentioned(self.task["hidden_information"], self.discussion.messages),
             "unanimous": float(len(set(given)) == 1),
             "decoy": given.count(decoy) / len(given) if decoy else 0.0,
         }

@@ -1,7 +1,7 @@
 """Deal or no deal: two agents divide items that each values in its own way, and must agree.
 
 The items are books, hats and balls. Each agent sees its own values only. They talk, and then both say what they take;
-if the two shares do not fit together nobody gets anything. The task is that of M. Lewis et al. (Deal or no deal?
+if the two shares do not fit together neither gets anything. The task is that of M. Lewis et al. (Deal or no deal?
 End-to-end learning of negotiation dialogues, 2017), in the form of AdAlignLLM (arXiv 2511.19405).
 
 ## Observation
@@ -243,10 +243,10 @@ def deal_reference(conversation: Conversation, _seed: int) -> str:
     if REQUEST not in texts[-1]:
         return f"To me a book is worth {own[1]}, a hat {own[2]}, a ball {own[3]}."
     amounts, values = [int(n) for n in counts.groups()], [int(n) for n in own.groups()]
-    heard = _WORTH.findall("\n".join(texts[1:]))
-    if not heard or sum(amounts) > 30:
+    worth = _WORTH.findall("\n".join(texts[1:]))
+    if not worth or sum(amounts) > 30:
         return _written([amount // 2 for amount in amounts])
-    both = dict(zip(AGENTS if agent[1] == "p1" else AGENTS[::-1], (values, [int(n) for n in heard[-1]]), strict=True))
+    both = dict(zip(AGENTS if agent[1] == "p1" else AGENTS[::-1], (values, [int(n) for n in worth[-1]]), strict=True))
     items = best_division(amounts, both)
     return _written(items if agent[1] == "p1" else [n - item for n, item in zip(amounts, items, strict=True)])
 

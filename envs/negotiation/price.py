@@ -180,25 +180,25 @@ def generate_prices(count: int, seed: int) -> list[dict[str, Any]]:
 
 def concede(conversation: Conversation, _seed: int) -> str:
     """Begins `MARGIN` from its limit, concedes in equal steps, and accepts its next offer."""
-    role, limit, messages, index, heard = _position(conversation)
+    role, limit, messages, index, latest = _position(conversation)
     if not role:
         return ""
     sign = 1 if role == "seller" else -1
     step = MARGIN * index // max(1, messages - 1)
     price = min(max(limit + sign * (MARGIN - step), 0), HIGHEST)
-    if heard is not None and sign * (heard - price) >= 0:
-        return f"I accept <price> {heard:g} </price>."
+    if latest is not None and sign * (latest - price) >= 0:
+        return f"I accept <price> {latest:g} </price>."
     return f"I offer <price> {price} </price>."
 
 
 def stubborn_price(conversation: Conversation, _seed: int) -> str:
     """Always the first offer of `concede`, which also accepts nothing worse."""
-    role, limit, _, _, heard = _position(conversation)
+    role, limit, _, _, latest = _position(conversation)
     if not role:
         return ""
     sign = 1 if role == "seller" else -1
     price = min(max(limit + sign * MARGIN, 0), HIGHEST)
-    return f"I offer <price> {heard if heard is not None and sign * (heard - price) >= 0 else price:g} </price>."
+    return f"I offer <price> {latest if latest is not None and sign * (latest - price) >= 0 else price:g} </price>."
 
 
 def _position(conversation: Conversation) -> tuple[str, int, int, int, float | None]:

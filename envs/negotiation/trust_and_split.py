@@ -238,10 +238,10 @@ def split_reference(conversation: Conversation, _seed: int) -> str:
         return ""
     if REQUEST not in texts[-1]:
         return f"I have {hands[-1]}."
-    heard = _HAND.search((_OTHER.findall("\n".join(texts)) or [""])[-1])
-    if heard is None or heard[1].lower() == hands[-1]:
+    hint = _HAND.search((_OTHER.findall("\n".join(texts)) or [""])[-1])
+    if hint is None or hint[1].lower() == hands[-1]:
         return _kept(5)
-    return _kept(10 if BEATS[hands[-1][0]] == heard[1][0].lower() else 0)
+    return _kept(10 if BEATS[hands[-1][0]] == hint[1][0].lower() else 0)
 
 
 def greedy(conversation: Conversation, _seed: int) -> str:

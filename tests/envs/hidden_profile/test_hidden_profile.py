@@ -145,7 +145,7 @@ def test_an_episode_by_hand(bridge):
     totals, metrics = play(env, lambda agent, past: script[agent][len(past) // 2])
     assert totals == pytest.approx({"p1": 2 - 0.04, "p2": 2 - 0.04, "p3": 1})
     assert metrics == pytest.approx(
-        {"initial": 0, "final": 2 / 3, "majority": 1, "said": 1 / 3, "unanimous": 0, "decoy": 0, "illegal": 0}
+        {"initial": 0, "final": 2 / 3, "majority": 1, "mentioned": 1 / 3, "unanimous": 0, "decoy": 0, "illegal": 0}
     )
 
 
@@ -180,7 +180,7 @@ def test_the_reference_is_always_right_and_the_alone_never(kwargs):
         totals, metrics = play(env, lambda _, past: reference.reference(past, 0), task)
         assert set(totals.values()) == {2.0}
         assert metrics["final"] == metrics["majority"] == metrics["unanimous"] == 1
-        assert metrics["said"] == float(not full and kwargs.get("form") == "tiny")  # its sentences leave out `is`
+        assert metrics["mentioned"] == float(not full and kwargs.get("form") == "tiny")  # its sentences leave out `is`
         if not full:
             assert metrics["initial"] == 0
             totals, metrics = play(env, lambda _, past: reference.alone(past, 0), task)
