@@ -161,7 +161,9 @@ def test_settings_are_shortened_and_nothing_else():
     assert command.short() == ["arena", "matrix-v1", "--games", "2", "--jobs", "2"]
 
 
-@pytest.mark.parametrize("page", {command.page for command in COMMANDS if command.extra}, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", sorted({command.page for command in COMMANDS if command.extra}), ids=lambda page: page.name
+)
 def test_a_page_names_the_extra_of_its_commands(page):
     text = page.read_text(encoding="utf-8")
     needed = {command.extra for command in COMMANDS if command.page == page and command.extra and not command.reason}
