@@ -28,6 +28,7 @@ NOT_RUN = {  # part of a command -> what it needs
     "judge:hf:": "a model that judges",
     "judge:judge.yaml": "a judge behind a server",
     "judge:openai:MODEL": "a judge behind a server",
+    "--browser": "a person, as in tests/benchmarks/play_page",
     "--live": "a run that trains at the same time, as in tests/benchmarks/test_live.py",
     "endurance=": "an hour",
     "evaluate --": "a part of a command",
@@ -47,6 +48,8 @@ EXTRAS = {  # pattern of a command -> the extra without which it ends in one lin
     "poke-env:": "poke-env",
     "import-metamon": "replays",
     "openai:": "judge",
+    "placement.kind=ray": "ray",
+    "engine=vllm": "vllm",
 }
 QUICK = "train.steps=1+train.prompts_per_step=1+algorithm.group_size=2+eval.n=1+eval.samples=1"
 READERS = {"runs/FOLDER": "runs/longer", "run:FOLDER": "run:runs/longer", "data=FILE": "data=mbpp.jsonl"}
