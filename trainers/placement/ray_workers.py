@@ -14,6 +14,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -179,8 +180,6 @@ def ray_learners(
 
 def _loaded(hosts: Sequence[RayHost]) -> list[tuple[RayHost, list[PolicyFacts]]]:
     """Facts of the policies of every host, loaded at the same time."""
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(len(hosts)) as pool:
         return list(zip(hosts, pool.map(RayHost.load, hosts), strict=True))
 
