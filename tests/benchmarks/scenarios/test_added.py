@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import palaver
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure
 from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal
@@ -43,15 +44,18 @@ def result(name, team):
 
 @pytest.mark.parametrize("name", sorted(set(recipes("scenario")) - TRAINED))
 def test_nonsense_adds_nothing_and_leads_no_scenario(name, request):
-    rivals = spec(load(name).env).competitive
-    if rivals:
+    env = load(name).env
+    rivals = spec(env).competitive
+    if env == "pokemon-v1":
         request.getfixturevalue("pool")
+    # in a zero-sum game nonsense costs; without an agreement both earn 0
+    lost = -1.0 if rivals and palaver.make(env).zero_sum else 0.0
     best = result(name, REFERENCE[name])
     assert best.answers.illegal == 0
     for team in NONSENSE:
         found = result(name, team)
         # a number in a hostile text is a right sum by chance, in 1 of 128 episodes of the debates
-        assert found.focal.mean <= (-1.0 if rivals else 0.01 if "hostile" in team else 0.0)
+        assert found.focal.mean <= (lost if rivals else 0.01 if "hostile" in team else 0.0)
         assert found.focal.high < best.focal.low
         if not rivals:
             assert found.focal.silent == best.focal.silent, "the same baseline for all"

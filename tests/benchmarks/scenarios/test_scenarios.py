@@ -29,10 +29,17 @@ FROZEN = {
     "build-mini-twins-v2": "de99f17dd2202bef",
     "coding-mini-reference-v2": "971cf2ce091df55c",
     "coding-mini-strangers-v2": "4931fcb9fa802f92",
+    "connect4-uniform-v2": "c264658283ee6849",
+    "deal-or-no-deal-reference-v2": "c33f13667e5c49a7",
+    "kuhn-uniform-v2": "dbff820831f69c52",
+    "leduc-uniform-v2": "f06c110eb9abb3b5",
     "maths-random-v2": "75ae4b88d4ec6674",
     "maths-stubborn-v2": "64cc69dab79cc8f4",
+    "negotiation-reference-v2": "48c9be5430cef786",
     "pokemon-reference-v2": "e43d5a247075a92f",
     "pokemon-uniform-v2": "9c8b467f63611341",
+    "tictactoe-uniform-v2": "9e585ab9e82ada2a",
+    "trust-and-split-reference-v2": "083d148c2ace2fcd",
 }  # fmt: skip
 STRANGERS = "arxiv-magrpo-4068be635be9"  # with the hash of what the recipe says
 
