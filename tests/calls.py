@@ -126,6 +126,7 @@ CALLS = (
     Call("bench step --explain"),
     Call("bench step setting=A prompts=1 repeats=1 steps=1 memory=false"),
     Call("bench sandbox programs=4 workers=1"),
+    Call("bench gpu --stage 4 --out gpu.jsonl"),
     Call("bench teams --explain"),
     Call("bench teams size=0.1M kinds=[one] steps=1 repeats=1 agents=2 group=2"),
     Call("bench pokemon --explain"),

@@ -12,8 +12,6 @@ from palaver.trainers.objectives.losses import ppo_clip, reinforce
 from palaver.trainers.placement.checks import Check, device_checks, worker_checks
 from palaver.trainers.run.memory import most_rows
 
-MOST_ROWS = 1_000_000  # completions of a policy in a step: days of sampling
-
 
 def refuse_contradictions(
     config: RunConfig,
@@ -144,11 +142,6 @@ def _sampling(config: RunConfig, algorithm: Algorithm, turns: int, rows: int) ->
         (
             config.policy.temperature == 0,
             "policy.temperature=0 samples the same text G times and teaches nothing; set it above 0",
-        ),
-        (
-            rows > MOST_ROWS,
-            f"{config.env.id} has up to {turns} turns, and algorithm.turns=tree would sample more than {MOST_ROWS:,} "
-            "completions of a policy in a step: set algorithm.turns=independent",
         ),
         (
             a.turns in ("best", "by_agent") and a.discount > 0 and turns > 1,

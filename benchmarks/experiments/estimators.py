@@ -41,7 +41,7 @@ from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.moving_baseline import EpisodeReturns, MovingBaseline
 from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.update_input import UpdateInput
+from palaver.trainers.update.update_records import UpdateInput
 from palaver.trainers.update.updater import Updater
 from palaver.trainers.update.value_estimator import ValueEstimator
 from palaver.utils.stats.intervals import quantile

@@ -45,8 +45,8 @@ and after each message
 * `words`: minus `cost` for each of its words, 0 by default.
 
 Metrics of the last turn: `initial` and `final`, the shares of right votes at the first and at the final vote;
-`majority`; `mentioned`, the share of hidden facts that occur word for word in a message; `unanimous`, 1 if all final votes
-are equal; `decoy`, the share of final votes for the decoy, where a task names it. All are 0 before.
+`majority`; `mentioned`, the share of hidden facts that occur word for word in a message; `unanimous`, 1 if all final
+votes are equal; `decoy`, the share of final votes for the decoy, where a task names it. All are 0 before.
 
 ## Termination
 

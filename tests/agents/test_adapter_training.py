@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from palaver.agents.base.policy import act_batched
-from palaver.agents.llm.model.load import load_pretrained
+from palaver.agents.llm.model.load import checkpoint_gradients, load_pretrained
 from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
 from palaver.agents.llm.scoring.split_head import split_head
 from palaver.core import PolicyError
-from palaver.trainers.update.policy_update import _checkpoint_gradients
 from tests.agents.adapting import NAMES, asks, base_weights, merged, same, shaken, stored_base, team_of, weights_of
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_qwen3
@@ -76,7 +75,7 @@ def test_gradient_checkpointing_changes_no_gradient(make, tmp_path) -> None:
     found = []
     for checkpointed in (False, True):
         if checkpointed:
-            _checkpoint_gradients(team["a"].model)
+            checkpoint_gradients(team["a"].model)
         for name in ("a", "b"):
             with team[name].active() as model:
                 loss_of(model).backward()
@@ -119,7 +118,7 @@ def test_the_base_is_what_it_was_before_there_were_adapters(make, tmp_path) -> N
     folder = stored_base(tmp_path / "m", make)
     plain = load_pretrained(folder, torch.device("cpu"))[0]
     team = team_of(folder)
-    _checkpoint_gradients(team["a"].model)
+    checkpoint_gradients(team["a"].model)
     modes = [module.training for module in team["a"].model.modules()]
     assert any(modes)
     before, state = [weights_of(policy) for policy in team.values()], torch.get_rng_state()

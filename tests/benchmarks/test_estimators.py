@@ -25,7 +25,7 @@ from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.update_input import UpdateInput
+from palaver.trainers.update.update_records import UpdateInput
 from tests.trainers.learning import config, spied
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "algorithms" / "policy-gradient.md"

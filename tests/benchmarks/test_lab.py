@@ -17,7 +17,7 @@ from palaver.benchmarks.experiments import runner
 from palaver.benchmarks.experiments.matrix_games import fresh, plan, results, study, view
 from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult, score
 from palaver.core import CheckpointError, ConfigError
-from palaver.envs.matrix.games import BUILT_IN
+from palaver.envs.matrix.corpus import LABORATORY
 from palaver.trainers.algorithms.base import ALGORITHMS, algorithm
 from palaver.trainers.config.loading import load as load_run
 from tests.models import byte_tokenizer, tiny_qwen3
@@ -37,12 +37,12 @@ def test_the_shipped_laboratory_has_every_algorithm_and_every_game(monkeypatch):
     found = plan.load("lab")
     played = set(ALGORITHMS) - {"cory", "grpo"}
     assert set(found.algorithms) == played
-    assert set(found.columns) == {*BUILT_IN, "xor-equal", "xor-roles", "dilemma-own"}
+    assert set(found.columns) == {*LABORATORY, "xor-equal", "xor-roles", "dilemma-own"}
     kinds = {(cell.algorithm, cell.game, cell.seed) for cell in found.cells}
     rows = [algorithm(name) for name in played]
     joint = sum(row.critic == "joint" or row.mixer != "none" or row.pairs for row in rows)  # know the team's pay alone
     apart = sum(row.order == "sequence" for row in rows)  # refused with one policy for all, in two columns
-    assert len(kinds) == len(found.cells) == 10 * (len(rows) * (len(BUILT_IN) + 3) - joint - 2 * apart)
+    assert len(kinds) == len(found.cells) == 10 * (len(rows) * (len(LABORATORY) + 3) - joint - 2 * apart)
     for game, optimum in OPTIMA.items():
         assert found.columns[game].optimum == optimum
         assert found.columns[game].random == pytest.approx(RANDOM[game])

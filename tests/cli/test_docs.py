@@ -18,6 +18,7 @@ from palaver.cli.app import app
 from palaver.cli.commands.arena import ArenaSettings
 from palaver.cli.folders import split_recipe
 from palaver.cli.options import PlayerSettings, split
+from palaver.plugins import TRUST
 from palaver.registry import COMMON, spec
 from palaver.trainers.config.loading import load
 from tests.architecture.source import ROOT
@@ -70,7 +71,7 @@ def test_commands_run_as_written(palaver, arguments):
 
 def understood(arguments: list[str]) -> None:
     """Raises where an option, a recipe, a key of it, an environment or a keyword of that does not exist."""
-    command, rest = typer.main.get_command(app), [word for word in arguments if word != "--help"]
+    command, rest = typer.main.get_command(app), [word for word in arguments if word not in ("--help", TRUST)]
     names = []
     while rest and hasattr(command, "commands"):  # `bench step` is a command of a command
         if names == ["leaderboard"] and rest[0] not in command.commands:

@@ -29,6 +29,10 @@ BEST = {
     "coordination": 1,
     "qtran": 8,
     "happo": 1,
+    "chicken": 3,  # both yield: (3 + 3) / 2; one dares: (1 + 4) / 2
+    "stag-hunt": 4,
+    "rock-paper-scissors": 0,
+    "matching-pennies": 0,
 }
 
 

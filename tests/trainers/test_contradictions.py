@@ -40,8 +40,6 @@ REFUSED = [
     (["kl.coef=0.1", "kl.target=3", "kl.horizon=7", "team.kind=shared"], "less than the 8 completions"),
     (["algorithm.minibatches=5"], "more than the 4 completions"),
     (["algorithm.minibatches=9", "team.kind=shared"], "more than the 8 completions"),
-    # 4 + 16 + ... + 4 ** 10 = 1,398,100 completions; nine turns have 349,524
-    (["env.id=echo-v0", "env.num_turns=10"], "echo-v0 has up to 10 turns, and algorithm.turns=tree would sample more"),
     (["env.id=echo-v0", "algorithm.turns=best"], "algorithm.discount=0"),
     (["env.id=echo-v0", "algorithm.turns=by_agent"], "algorithm.turns=by_agent continues one sibling"),
     (["algorithm.turns=by_agent", "algorithm.joint=cross"], "algorithm.joint=aligned"),
@@ -108,7 +106,6 @@ REFUSED = [
     (["algorithm.name=cispo", "train.prompts_per_step=3"], "raise train.prompts_per_step or algorithm.group_size"),
 ]
 HARMLESS = [
-    ["env.id=echo-v0", "env.num_turns=9"],
     ["env.id=echo-v0", "env.num_turns=10", "algorithm.turns=independent", "algorithm.name=rae"],
     ["policy.top_p=0.9", "policy.top_k=40", "policy.score_truncated=true"],
     ["policy.temperature=0.6", "algorithm.name=ippo", "algorithm.epochs=2"],

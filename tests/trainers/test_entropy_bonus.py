@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.update.update_input import UpdateInput
+from palaver.trainers.update.update_records import UpdateInput
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import config, learners, played, policy
 

@@ -24,7 +24,7 @@ from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import most_rows
 from palaver.trainers.update.critic import Samples
 from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.update_input import UpdateInput, micro_batches
+from palaver.trainers.update.update_records import UpdateInput, micro_batches
 from tests.closeness import assert_gradients_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 from tests.trainers.learning import config, learners, played, scattered, spied

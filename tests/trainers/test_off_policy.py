@@ -22,10 +22,8 @@ from palaver.trainers.objectives.off_policy import within, without_masked_rows
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
-from palaver.trainers.update.off_policy import correction
 from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.update_input import UpdateInput
-from palaver.trainers.update.update_stats import UpdateStats
+from palaver.trainers.update.update_records import UpdateInput, UpdateStats, correction
 from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import Softmax, Spy, config, episode, spied, together
 from tests.trainers.test_study import BARE, Mover

@@ -16,7 +16,7 @@ from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.rollout.overlong import mean_overlong, overlong
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
-from palaver.trainers.update.update_input import token_advantages
+from palaver.trainers.update.update_records import token_advantages
 from tests.trainers.learning import completion, episode
 from tests.trainers.toys import register_toy, save_model
 

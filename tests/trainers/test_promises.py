@@ -20,7 +20,7 @@ from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
 from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.update_input import UpdateInput
+from palaver.trainers.update.update_records import UpdateInput
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import byte_tokenizer
 from tests.trainers.learning import config, learners, played, policy, scattered, spied

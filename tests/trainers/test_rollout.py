@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import pytest
 
 from palaver.agents.make_policy import make_policy
-from palaver.core import Sampling
+from palaver.core import ConfigError, Sampling
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.rollout import branches
 from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.rollout.evaluation import summarize
@@ -196,3 +197,12 @@ def test_of_equal_siblings_the_first_goes_on():
     team = dict.fromkeys(SEATS, one)
     episodes = rollout(Lengths(turns=2), team, ["t0"], SamplingPlan(3, turns="best"), sampling=SAMPLING, seed=0)
     assert [len(e.turns) for e in episodes] == [2, 2, 2, 1, 1]
+
+
+def test_a_tree_that_grows_without_end_is_refused(monkeypatch):
+    """Three ways in each turn: 3, 9 and 27 joint actions of one task; two tasks have as many each."""
+    monkeypatch.setattr(branches, "MOST_WIDE", 9)
+    episodes, _ = play(SamplingPlan(3), turns=2, tasks=("t0", "t1"))
+    assert len(episodes) == 18
+    with pytest.raises(ConfigError, match=r"more than 9 joint actions in one turn: set algorithm\.turns=independent"):
+        play(SamplingPlan(3), turns=3)

@@ -17,7 +17,7 @@ from palaver.trainers.objectives.advantages import no_baseline
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.update_stats import UpdateStats
+from palaver.trainers.update.update_records import UpdateStats
 from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import Softmax, config, episode, learners, played, policy
 

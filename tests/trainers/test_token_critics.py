@@ -22,7 +22,7 @@ from palaver.trainers.rollout.joint_prompt import joint_ids, refuse_long_joint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.train import train
 from palaver.trainers.update.critic import Critic, Samples
-from palaver.trainers.update.update_input import UpdateInput
+from palaver.trainers.update.update_records import UpdateInput
 from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import reversed_byte_tokenizer, tiny_gpt2

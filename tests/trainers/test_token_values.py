@@ -16,7 +16,7 @@ from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
 from palaver.trainers.objectives.token_values import TokenValues, laid_out
 from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.run.distributed import Distributed
-from palaver.trainers.update.update_input import token_advantages
+from palaver.trainers.update.update_records import token_advantages
 from tests.trainers.learning import (
     completion,
     episode,

@@ -25,7 +25,7 @@ from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout
 from palaver.trainers.rollout.evaluation import tokens
 from palaver.trainers.train import prepare
 from palaver.trainers.update.sequential_weight import joint_factor, joint_log_ratio
-from palaver.trainers.update.update_input import UpdateInput
+from palaver.trainers.update.update_records import UpdateInput
 from palaver.utils.tool_calls import parse_calls
 from tests.closeness import assert_values_close
 from tests.models import byte_tokenizer, tiny_qwen3

@@ -18,7 +18,7 @@ from palaver.trainers.objectives.advantages import shared_reward as credit_team
 from palaver.trainers.objectives.losses import cispo, ppo_clip
 from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
-from palaver.trainers.update.update_input import UpdateInput
+from palaver.trainers.update.update_records import UpdateInput
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
     Spy,

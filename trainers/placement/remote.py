@@ -21,8 +21,7 @@ from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import ModelFacts
 from palaver.trainers.update.critic import CriticStats, Samples
 from palaver.trainers.update.learner import ValueModel
-from palaver.trainers.update.update_input import UpdateInput
-from palaver.trainers.update.update_stats import UpdateStats
+from palaver.trainers.update.update_records import UpdateInput, UpdateStats
 from palaver.trainers.value_decomposition.encoders import Encoder, Pair
 
 

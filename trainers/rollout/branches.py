@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palaver.core import Completion, Conversation, Message
+from palaver.core import Completion, ConfigError, Conversation, Message
 from palaver.envs.base.env import Each, Step, TextEnv
 from palaver.episodes import CutState, Stop, Turn
+
+MOST_WIDE = 10_000  # joint actions of one task in a turn, beyond which a step would not end
 
 CUT: tuple[Stop, ...] = ("truncated", "threshold")
 
@@ -143,9 +146,17 @@ def step_all(
         on_step: records every joint action that was played.
         each: how single environments are stepped.
         compare: if the joint actions of a group are scored with each other.
+
+    Raises:
+        ConfigError: the tree of one task is wider than `MOST_WIDE`.
     """
     if not joints:
         return []
+    if max(Counter(joint.branch.root for joint in joints).values()) > MOST_WIDE:
+        raise ConfigError(
+            f"the tree of a task has grown to more than {MOST_WIDE:,} joint actions in one turn: set "
+            "algorithm.turns=independent, which branches at the first turn alone, or lower algorithm.group_size"
+        )
     envs = [joint.branch.env for joint in joints]
     actions = [
         {agent: joint.completions[agent].text if agent in joint.completions else None for agent in env.agents}

@@ -4,37 +4,69 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from palaver.agents.llm.model.load import checkpoint_gradients
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
 from palaver.core import CheckpointError, Sampling, stable_seed
-from palaver.trainers.config.run import RunConfig
+from palaver.trainers.config.run import OptimConfig, RunConfig
 from palaver.trainers.objectives.kl import penalty
 from palaver.trainers.objectives.losses import LossInputs, approximate_kl, token_weights
-from palaver.trainers.objectives.off_policy import without_masked_rows
 from palaver.trainers.rollout.batch import Batch, sampled
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import ModelFacts, model_facts
 from palaver.trainers.update.critic import Critic, chosen_samples
-from palaver.trainers.update.off_policy import NO_CORRECTION, Correction, correction
 from palaver.trainers.update.reference_model import Reference, reference_of
-from palaver.trainers.update.update_input import (
+from palaver.trainers.update.update_records import (
+    NO_CORRECTION,
+    Correction,
     UpdateInput,
-    learning_rate_schedule,
+    UpdateStats,
+    correction,
     micro_batches,
     padded_rows,
+    share_out_masked,
     token_advantages,
 )
-from palaver.trainers.update.update_stats import UpdateStats, UpdateSums
 from palaver.trainers.value_decomposition.encoders import FrozenFeatures
+
+
+@dataclass(slots=True)
+class UpdateSums:
+    """Sums over micro-batches; `PolicyUpdater` sums all but the drift over processes too."""
+
+    loss: float = 0.0
+    kl: float = 0.0
+    moved: float = 0.0
+    tokens: float = 0.0
+    drift: float = 0.0
+    entropy: float = 0.0
+
+    def add(self, other: UpdateSums) -> None:
+        """Add another micro-batch in place; the drift is the maximum of both."""
+        self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
+        self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
+        self.drift = max(self.drift, other.drift)
+
+
+def learning_rate_schedule(config: OptimConfig, step: int, steps: int) -> float:
+    """Learning rate of `step`: linear warm-up, then constant, linear or cosine decay to 0."""
+    if step <= config.warmup:
+        return config.lr * step / (config.warmup + 1)
+    progress = (step - 1 - config.warmup) / max(1, steps - config.warmup)
+    if config.schedule == "linear":
+        return config.lr * (1 - progress)
+    if config.schedule == "cosine":
+        return config.lr * 0.5 * (1 + math.cos(math.pi * progress))
+    return config.lr
 
 
 class PolicyUpdater:
@@ -67,7 +99,7 @@ class PolicyUpdater:
         self.policy, self.agents, self.config, self.distributed = policy, tuple(agents), config, distributed
         self.model: Any = policy.model
         if config.train.gradient_checkpointing:
-            _checkpoint_gradients(self.model)
+            checkpoint_gradients(self.model)
         optim = config.optim
         self.optimizer = torch.optim.AdamW(
             policy.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay, fused=True
@@ -218,9 +250,9 @@ class PolicyUpdater:
         return weight / max(1.0, left), None if a.mask is None else 1 - left / max(1.0, tokens)
 
     def _has_gradient(self, work: UpdateInput, row: int) -> bool:
-        if work.correction.masks(row):
-            return False
         a, kl = self.config.algorithm, self.config.kl
+        if a.mask is not None and work.correction.masks(row):
+            return False
         in_loss = kl.place == "loss" and kl.coef > 0 and bool(work.reference)
         return in_loss or a.entropy > 0 or row in work.extra or work.batch.teaches(row)
 
@@ -235,24 +267,19 @@ class PolicyUpdater:
 
     def _weights(self, work: UpdateInput) -> tuple[dict[int, float], float]:
         """Row -> weight of each of its tokens, and the number of rows over all processes."""
-        lengths = [work.correction.length(row, len(work.batch.completions[row].token_ids)) for row in work.rows]
+        lengths = [len(work.batch.completions[row].token_ids) for row in work.rows]
         steps = 0 if work.batch.action_row is None else int((~work.batch.is_action[list(work.rows)]).sum())
         total, actions = self.distributed.all_sum(float(len(work.rows)), float(len(work.rows) - steps))
         even = [1.0 / max(1.0, actions)] * len(work.rows)
         row_weights = even if work.weight is None else work.weight[list(work.rows)].tolist()
         if self.config.algorithm.mask is not None:
-            row_weights = self._without_masked(work, row_weights)
+            lengths = [work.correction.length(row, n) for row, n in zip(work.rows, lengths, strict=True)]
+            row_weights = share_out_masked(work, row_weights, self.distributed.all_sum)
         by_token = sum(weight * length for weight, length in zip(row_weights, lengths, strict=True))
         weight, tokens = self.distributed.all_sum(sum(row_weights), by_token)
         how, mean = self.config.algorithm.aggregate, weight / tokens if tokens else 0.0
         per_token = token_weights(row_weights, lengths, how, mean, self.max_tokens)
         return dict(zip(work.rows, per_token, strict=True)), total
-
-    def _without_masked(self, work: UpdateInput, weights: Sequence[float]) -> list[float]:
-        """Weights of rows, those of masked rows shared out among the others of all processes."""
-        masked = [work.correction.masks(row) for row in work.rows]
-        left = sum(weight for weight, gone in zip(weights, masked, strict=True) if not gone)
-        return without_masked_rows(weights, masked, *self.distributed.all_sum(sum(weights), left))
 
     def _gradient(
         self, work: UpdateInput, rows: Sequence[int], weights: Mapping[int, float], total: float
@@ -368,18 +395,3 @@ class PolicyUpdater:
         self.optimizer.zero_grad(set_to_none=True)
         if self.policy.device.type == "cuda":
             torch.cuda.synchronize(self.policy.device)
-
-
-def _checkpoint_gradients(model: Any) -> None:
-    """Enable gradient checkpointing without dropout.
-
-    transformers checkpoints only modules in training mode, where dropout would be on as well: the policy would be
-    trained at other log-probs than it was sampled with. So only the modules that checkpoint are switched.
-    """
-    model.gradient_checkpointing_enable()
-    for module in model.modules():
-        if getattr(module, "gradient_checkpointing", False):
-            module.training = True
-            for name, value in vars(module).items():
-                if "drop" in name and isinstance(value, float):
-                    setattr(module, name, 0.0)

@@ -31,7 +31,7 @@ from palaver.trainers.update.advantage_estimators import (
 from palaver.trainers.update.learner import Learner
 from palaver.trainers.update.moving_baseline import MovingBaseline
 from palaver.trainers.update.sequential_weight import at_clamp, joint_log_ratio
-from palaver.trainers.update.update_input import UpdateInput
+from palaver.trainers.update.update_records import UpdateInput
 from palaver.trainers.update.value_estimator import ValueEstimator
 
 T = TypeVar("T")

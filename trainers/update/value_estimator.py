@@ -27,7 +27,7 @@ from palaver.trainers.rollout.joint_prompt import (
 from palaver.trainers.update.advantage_estimators import AdvantageBatch, AdvantageEstimator, KLTerms
 from palaver.trainers.update.critic import Samples
 from palaver.trainers.update.learner import Learner, ValueModel
-from palaver.trainers.update.update_input import padded_rows
+from palaver.trainers.update.update_records import padded_rows
 
 
 class ValueEstimator(AdvantageEstimator):

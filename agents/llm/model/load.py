@@ -190,3 +190,18 @@ def _need_hub(source: str) -> None:
 
 def _reason(error: BaseException) -> str:
     return one_line(str(error) or type(error).__name__, 300)
+
+
+def checkpoint_gradients(model: Any) -> None:
+    """Enable gradient checkpointing without dropout.
+
+    transformers checkpoints only modules in training mode, where dropout would be on as well: the policy would be
+    trained at other log-probs than it was sampled with. So only the modules that checkpoint are switched.
+    """
+    model.gradient_checkpointing_enable()
+    for module in model.modules():
+        if getattr(module, "gradient_checkpointing", False):
+            module.training = True
+            for name, value in vars(module).items():
+                if "drop" in name and isinstance(value, float):
+                    setattr(module, name, 0.0)

@@ -17,6 +17,7 @@ from pydantic import Field
 import palaver
 from palaver.benchmarks.comparison.finished_runs import refuse
 from palaver.core import ConfigError, did_you_mean
+from palaver.envs.matrix.corpus import LABORATORY
 from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.matrix.games import BUILT_IN
 from palaver.envs.matrix.solve import expected_return
@@ -34,7 +35,9 @@ Settings = Mapping[str, Any]
 class LabConfig(Section):
     """The section `lab`."""
 
-    games: Literal["all"] | tuple[str, ...] = Field("all", description="columns: built-in games and variants")
+    games: Literal["all"] | tuple[str, ...] = Field(
+        "all", description="columns: built-in games and variants; all: eight games of a team, and the variants"
+    )
     algorithms: Literal["all"] | tuple[str, ...] = Field("all", description="rows")
     variants: dict[str, dict[str, Any]] = Field({}, description="column -> settings of its cells")
     settings: dict[str, dict[str, Any]] = Field({}, description="algorithm -> settings of its cells")
@@ -123,7 +126,8 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> MatrixGamesPlan:
     lab = validated(LabConfig, merged(section, lab_values), f"{NAME}.")
     _refuse_unknown("without", lab.without, ALGORITHMS)
     names = _rows(lab)
-    games = _chosen("games", lab.games, dict.fromkeys((*BUILT_IN, *lab.variants)))
+    wanted = (*LABORATORY, *lab.variants) if lab.games == "all" else lab.games
+    games = _chosen("games", wanted, dict.fromkeys((*BUILT_IN, *lab.variants)))
     _refuse_unknown("settings", lab.settings, ALGORITHMS)
     for column, left_out in lab.skip.items():
         _refuse_unknown(f"skip.{column}", left_out, ALGORITHMS)

@@ -27,8 +27,8 @@ def context():
         browser.close()
 
 
-def test_there_are_sixteen():
-    assert len(IDS) == 16
+def test_there_are_twenty_five():
+    assert len(IDS) == 25
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -18,7 +18,7 @@ from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
-from palaver.trainers.update.update_input import UpdateInput
+from palaver.trainers.update.update_records import UpdateInput
 from tests.trainers.learning import config as toy_config
 from tests.trainers.learning import played, policy, scattered
 from tests.trainers.placement.loopback import Loopback
