@@ -1,6 +1,13 @@
-"""Illegal play never beats legal play: words, silence and hostile texts against legal moves at random."""
+"""Illegal play never beats legal play: words, silence and hostile texts against legal moves at random.
+
+Of the competitive environments those with legal moves, which ship a player that draws one. In the negotiations
+(trust-and-split, deal or no deal, a price) any message is legal, so there is nothing to draw and nonsense is not illegal
+throughout; a test holds that the ones left out list no legal actions.
+"""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -10,8 +17,9 @@ from palaver.trainers.matches import workers as pool
 from palaver.trainers.matches.config import TournamentConfig
 from palaver.trainers.matches.standings import standings
 
-COMPETITIVE = [id for id, spec in palaver.specs().items() if spec.competitive]
-UNIFORM = {"pokemon-v1": "random@1", "matrix-v1": "legal"}  # legal moves, all equally likely
+RIVALS = [id for id, spec in palaver.specs().items() if spec.competitive]
+COMPETITIVE = [id for id in RIVALS if "uniform" in palaver.spec(id).scripted]
+UNIFORM = {"pokemon-v1": "random@1"}  # legal moves, all equally likely; elsewhere the player `legal`
 KEYWORDS = {"matrix-v1": {"game": "prisoners-dilemma", "repeats": 3}}
 NONSENSE = {
     "words": "random",
@@ -20,15 +28,20 @@ NONSENSE = {
 }
 
 
-def hostile(_conversation, seed):
-    """A hostile text, without the one that holds the word `right`, which is the name of an action of some games."""
-    texts = [text for text in HOSTILE if isinstance(text, str) and "right to left" not in text]
+def hostile(conversation, seed):
+    """A hostile text, without those that hold a legal action.
+
+    `right` is the name of an action of some games, and `{{7*7}}` holds a number where actions are numbers.
+    """
+    numbered = any(re.search(r"^Actions: \d", message.content or "", re.MULTILINE) for message in conversation)
+    held = ("right to left", "{{7*7}}") if numbered else ("right to left",)
+    texts = [text for text in HOSTILE if isinstance(text, str) and not any(part in text for part in held)]
     return texts[seed % len(texts)]
 
 
 def played(id, others, games, **keywords):
     """The arena of a player of legal moves at random with others; its table."""
-    players = {"uniform": UNIFORM[id], **others}
+    players = {"uniform": UNIFORM.get(id, "legal"), **others}
     setting = TournamentConfig(id, players, KEYWORDS.get(id, {}) | keywords, battles=games, seed=15, agent="uniform")
     found = pool.run(setting, setting.games(), None)
     assert not any(each.failed for each in found)
@@ -40,6 +53,14 @@ def _simulator(request):
     """Skips battles where the simulator is missing."""
     if request.node.callspec.params["id"] == "pokemon-v1":
         request.getfixturevalue("pool")
+
+
+@pytest.mark.parametrize("id", sorted({*RIVALS} - {*COMPETITIVE}))
+def test_those_left_out_have_no_legal_moves(id):
+    env = palaver.make(id)
+    assert not env.zero_sum
+    _, infos = env.reset(seed=0)
+    assert not any("legal_actions" in info for info in infos.values())
 
 
 @pytest.mark.parametrize("games", [10, pytest.param(400, marks=pytest.mark.slow)])
