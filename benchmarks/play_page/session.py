@@ -47,7 +47,7 @@ class PlaySession:
         self._human = [agent for agent, policy in team.items() if isinstance(policy, HumanPolicy)]
         self.replay, self.max_length = "", 0
         self._changed = threading.Condition()
-        self._state, self._version, self._closed = "{}", 0, False
+        self._state, self._version, self._closed = "", 0, False  # version 0 is before the first state
         self._answer: str | None = None
         self._question = 0  # number of the open question; answers to others are late
         self._open = False
@@ -124,9 +124,9 @@ class PlaySession:
         return True
 
     def states(self) -> Iterable[str]:
-        """Yield the state of the game whenever it changes, and "" every second without a change."""
+        """Yield the state of the game, once there is one, whenever it changes, and "" every second without a change."""
         with self._changed:
-            self._streams, self._seen, version = self._streams + 1, True, -1
+            self._streams, self._seen, version = self._streams + 1, True, 0
         try:
             while True:
                 with self._changed:

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.architecture.running import started
+
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
 BROWSER = next(
@@ -41,12 +43,9 @@ def command(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`palaver play ARGUMENTS --browser`, and the address that it prints."""
     env = {**os.environ, "BROWSER": "true", "COLUMNS": "200"}
     line = [sys.executable, "-u", "-m", "palaver", "play", *arguments, "--browser"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as child:
-        try:
-            assert child.stdout is not None
-            yield child, child.stdout.readline().split()[0]
-        finally:
-            child.kill()
+    with started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as child:
+        assert child.stdout is not None
+        yield child, child.stdout.readline().split()[0]
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from palaver.benchmarks.play_page.serving import PlayServer, play_in_page, play_
 from palaver.benchmarks.play_page.session import PlaySession
 from palaver.core import ConfigError, Sampling
 from palaver.registry import make
-from tests.architecture.running import run
+from tests.architecture.running import run, started
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e"
 
@@ -181,6 +181,16 @@ def test_others_are_refused():
         session.close("done")
 
 
+def test_a_page_that_comes_before_the_game_waits_for_its_state():
+    session = PlaySession({"a": HumanPolicy()}, None)
+    with PlayServer(session) as server:
+        client = Client(server.address)
+        assert client.lines.readline() == b": still here\n"
+        session.say("the first state")
+        assert client.state("asking")["remarks"] == ["the first state"]
+        client.leave()
+
+
 def test_the_policy_of_the_page_is_strict():
     session = PlaySession({"a": HumanPolicy()}, None)
     with PlayServer(session) as server:
@@ -268,7 +278,7 @@ print(len(page.html(data)) > 10000, data["notes"][0][:11], len(play_page().html)
 def test_the_command_ends_with_its_page():
     arguments = [sys.executable, "-u", "-m", "palaver", "play", "echo-v0", "--browser"]
     env = {**os.environ, "BROWSER": "true", "COLUMNS": "200"}
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as child:
+    with started(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as child:
         assert child.stdout is not None
         client = Client(child.stdout.readline().split()[0])
         client.state("asking")
