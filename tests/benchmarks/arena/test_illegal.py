@@ -1,8 +1,8 @@
 """Illegal play never beats legal play: words, silence and hostile texts against legal moves at random.
 
 Of the competitive environments those with legal moves, which ship a player that draws one. In the negotiations
-(trust-and-split, deal or no deal, a price) any message is legal, so there is nothing to draw and nonsense is not illegal
-throughout; a test holds that the ones left out list no legal actions.
+(trust-and-split, deal or no deal, a price) any message is legal, so there is nothing to draw, and nonsense is not
+illegal throughout; a test holds that the ones left out list no legal actions.
 """
 
 from __future__ import annotations
