@@ -124,7 +124,7 @@ class PlaySession:
         return True
 
     def states(self) -> Iterable[str]:
-        """Yield the state of the game, once there is one, whenever it changes, and "" every second without a change."""
+        """Yield the state of the game whenever it changes; "" every second without a change."""
         with self._changed:
             self._streams, self._seen, version = self._streams + 1, True, 0
         try:
