@@ -202,10 +202,6 @@ class WorkerLearner:
         """Write the state of the optimiser; the folder is shared with the worker."""
         self._host.call(self._target, "save_optimizer", path.absolute())
 
-    def restore(self, folder: Path) -> None:
-        """Restore optimiser and version from a checkpoint."""
-        self._host.call(self._target, "restore", folder.absolute())
-
     def _score(self, method: str, batch: Batch, rows: Sequence[int], *more: Any) -> dict[int, Tensor]:
         found = self._host.call(self._target, method, batch.only(rows), range(len(rows)), *more)
         return {rows[row]: values for row, values in found.items()}

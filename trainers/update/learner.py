@@ -107,6 +107,3 @@ class Learner(Protocol):
 
     def save_optimizer(self, path: Path) -> None:
         """Write the state of the optimiser."""
-
-    def restore(self, folder: Path) -> None:
-        """Restore optimiser and version from a checkpoint."""
