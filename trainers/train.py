@@ -102,13 +102,24 @@ def resume(folder: Path, *, console: Console | None = None) -> Path:
         config = parse_file(folder / CONFIG)
         refuse_edited(folder, config)
         begun = RunStart(folder, locked=True)
-        if not list((folder / "checkpoints").glob(f"{checkpoint.PREFIX}*")):
+        start = _latest(folder, console)
+        if start is None:
             console.print("the run was stopped before its first checkpoint: starting it from the beginning")
-            return _start(config, begun, console)
-        start, complaints = checkpoint.newest(folder)
-        for complaint in complaints:
-            console.print(Text(complaint, style="yellow"))
         return _start(config, replace(begun, checkpoint=start), console)
+
+
+def _latest(folder: Path, console: Console) -> Path | None:
+    """The latest valid checkpoint of a run, None before the first one; corrupt ones are named.
+
+    Raises:
+        CheckpointError: all are corrupt, or the latest valid one has another format.
+    """
+    if not list((folder / "checkpoints").glob(f"{checkpoint.PREFIX}*")):
+        return None
+    start, complaints = checkpoint.newest(folder)
+    for complaint in complaints:
+        console.print(Text(complaint, style="yellow"))
+    return start
 
 
 def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
@@ -189,8 +200,7 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
                     raise
                 if not begun.locked:
                     stack.enter_context(locked(begun.folder))
-                checkpoints = list((begun.folder / "checkpoints").glob(f"{checkpoint.PREFIX}*"))
-                start = checkpoint.newest(begun.folder)[0] if checkpoints else None
+                start = _latest(begun.folder, console)
                 where = f"step {checkpoint.step_of(start)}" if start else "the beginning"
                 console.print(Text(f"{error}; going on from {where} with new workers", style="yellow"))
                 begun = replace(begun, checkpoint=start, locked=True)
