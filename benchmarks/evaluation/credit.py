@@ -29,7 +29,8 @@ from palaver.episodes import Episode, only_scored
 from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.branches import Branch
-from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rebuilt, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rollout
+from palaver.trainers.rollout.replays import rebuilt
 from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.train import restore
 

@@ -25,8 +25,9 @@ from palaver.benchmarks.reports.summary import most_possible
 from palaver.core import ConfigError, ScoringError
 from palaver.episodes import Episode
 from palaver.registry import spec
-from palaver.trainers.rollout.episodes import again, ready_env, text_env
+from palaver.trainers.rollout.episodes import ready_env, text_env
 from palaver.trainers.rollout.evaluation import summarize
+from palaver.trainers.rollout.replays import again
 from palaver.trainers.run.files import CONFIG
 from palaver.utils.provenance import provenance
 from palaver.utils.stats.intervals import over_tasks

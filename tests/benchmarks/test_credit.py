@@ -23,7 +23,8 @@ from palaver.envs.base.env import StepResult
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.rollout.batch import add_advantages, make_batch
-from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rebuilt, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rollout
+from palaver.trainers.rollout.replays import rebuilt
 from tests.trainers.test_candidates import Additive, worth
 from tests.trainers.toys import SEATS, Lengths
 

@@ -18,7 +18,8 @@ from palaver.core import ConfigError, Sampling, ScoringError, TaskError
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout, text_env
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
+from palaver.trainers.rollout.replays import again
 from palaver.utils.config import dump
 from tests.envs.rewards import Length
 

@@ -18,7 +18,8 @@ from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch, tree_weights
 from palaver.trainers.rollout.branches import counterfactual, frozen, swept
-from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
+from palaver.trainers.rollout.replays import again
 from tests.trainers.test_rollout import Waiting
 from tests.trainers.toys import SEATS, Lengths
 

@@ -15,7 +15,8 @@ from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.objectives.advantages import individual_reward, shared_reward
 from palaver.trainers.rollout.batch import after_cut, joint_returns, make_batch
 from palaver.trainers.rollout.branches import ended
-from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
+from palaver.trainers.rollout.replays import again
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import config, learners, policy

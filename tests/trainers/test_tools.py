@@ -21,8 +21,9 @@ from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.losses import reinforce
 from palaver.trainers.rollout.batch import add_advantages, make_batch
-from palaver.trainers.rollout.episodes import SamplingPlan, again, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.rollout.evaluation import tokens
+from palaver.trainers.rollout.replays import again
 from palaver.trainers.train import prepare
 from palaver.trainers.update.sequential_weight import joint_factor, joint_log_ratio
 from palaver.trainers.update.update_records import UpdateInput

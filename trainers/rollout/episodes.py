@@ -19,7 +19,7 @@ from palaver.core import Completion, ConfigError, Request, Sampling, stable_seed
 from palaver.envs.base.env import Each, TextEnv
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tools import schema_of
-from palaver.episodes import Episode, Turn
+from palaver.episodes import Episode
 from palaver.registry import make
 from palaver.trainers.config.run import Turns
 from palaver.trainers.rollout.branches import (
@@ -171,7 +171,7 @@ def starts(env: TextEnv, tasks: Sequence[str], seed: int, places: Sequence[int] 
 
 def rollout(
     env: TextEnv,
-    team: Mapping[str, Policy],
+    team: Mapping[str, Policy] | Sequence[Mapping[str, Policy]],
     tasks: Sequence[str],
     plan: SamplingPlan,
     *,
@@ -188,7 +188,7 @@ def rollout(
 
     Args:
         env: is forked, never stepped itself.
-        team: agent -> policy; agents may share one.
+        team: agent -> policy, of all tasks or of each; agents may share one.
         tasks: task ids, one or more; a task may be listed twice.
         plan: the branching.
         sampling: agent -> sampling parameters.
@@ -202,7 +202,12 @@ def rollout(
         from all comparisons and means. Turns and completions that leaves have in common are the same records,
         identified by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
     """
-    queries = partial(_queries, team=team, plan=plan, sampling=sampling, seed=seed)
+    numbers = range(len(tasks)) if places is None else places
+    teams = [team] * len(tasks) if isinstance(team, Mapping) else team
+    team_of = dict(zip(map(str, numbers), teams, strict=True))
+
+    def queries(branch: Branch) -> Queries:
+        return _queries(branch, team_of[branch.root], plan, sampling, seed)
 
     def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:
         for branch in live:
@@ -225,8 +230,8 @@ def rollout(
     ends = list(EpisodeRunner(play_turn, workers=workers).run(starts(env, tasks, seed, places)))
     for branch in ends:
         watch(branch)
-    names = {agent: policy.name for agent, policy in team.items()}
-    return [record(branch, names) for branch in sorted(ends, key=_leaf_order)]
+    names = {root: {agent: policy.name for agent, policy in team.items()} for root, team in team_of.items()}
+    return [record(branch, names[branch.root]) for branch in sorted(ends, key=_leaf_order)]
 
 
 def _leaf_order(branch: Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
@@ -273,54 +278,6 @@ def play_out(
 
     begun = [replace(branch, root=str(n)) for n, branch in enumerate(branches)]
     return [with_turn_rewards(branch) for branch in EpisodeRunner(play_turn, workers=workers).run_all(begun)]
-
-
-def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[Episode]:
-    """Replay recorded episodes: the recorded texts are the actions, rewards are computed again.
-
-    Turns hold the observations of the replay, so that they show where the record no longer matches. Texts of agents
-    that are no longer alive are ignored, and turns after the end are left out. An episode that the environment does not
-    end is `truncated` if its record was ended by the environment, else it stops as recorded.
-
-    Args:
-        env: is forked, never stepped itself.
-        episodes: as saved; token ids are not needed. All advance in lockstep.
-        workers: threads that step environments.
-
-    Raises:
-        TaskError: the environment has no such task.
-    """
-
-    def at_end(branch: Branch) -> Branch:
-        episode = episodes[int(branch.root)]
-        if branch.stop or len(branch.turns) < len(episode.turns):
-            return branch
-        return replace(branch, stop="truncated" if episode.stop in ("terminated", "unscored") else episode.stop)
-
-    def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:
-        joints = [_repeated(branch, episodes[int(branch.root)].turns[len(branch.turns)]) for branch in live]
-        return [at_end(branch) for branch in step_together(joints)]
-
-    begun = (at_end(start(env.fork(), e.task, e.seed, str(n))) for n, e in enumerate(episodes))
-    ends = EpisodeRunner(play_turn, workers=workers).run_all(begun)
-    return [
-        replace(record(with_turn_rewards(branch), episode.team), env=episode.env)
-        for branch, episode in zip(ends, episodes, strict=True)
-    ]
-
-
-def rebuilt(env: TextEnv, episode: Episode, turns: int) -> Branch:
-    """Rebuild the branch of an episode before turn `turns` from its recorded texts."""
-    root = episode.turns[0].node.partition("/")[0] if episode.turns else "0"
-    branch = start(env.fork(), episode.task, episode.seed, root)
-    for turn in episode.turns[:turns]:
-        (branch,) = step_all([_repeated(branch, turn)])
-    return branch
-
-
-def _repeated(branch: Branch, turn: Turn) -> Joint:
-    completions = {agent: text for agent, text in turn.completions.items() if agent in branch.env.agents}
-    return Joint(branch, turn.node, turn.group, dict(turn.choice), completions, turn.aside)
 
 
 def _queries(
