@@ -30,6 +30,7 @@ from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.placement import refuse_placement
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_team
+from palaver.trainers.league.run import league_loop, refuse_league
 from palaver.trainers.placement.checks import refuse_vllm
 from palaver.trainers.placement.in_process import load_learners
 from palaver.trainers.policy_gradient import PolicyGradientLoop
@@ -145,6 +146,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
         refuse_tools(config, algorithm)
     eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
     refuse_opponent(config, eval_env)
+    refuse_league(config, algorithm, env)
     if values_legal(config, algorithm):
         for environment in (env, eval_env):
             refuse_legal(config, environment)
@@ -276,7 +278,10 @@ def _train_policies(
             learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
     with run_session(config, distributed, begun, console) as run:
-        PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent).run()
+        loop = PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent)
+        if config.league.active:
+            loop = league_loop(loop, algorithm, distributed, begun.checkpoint, console.print)
+        loop.run()
     return begun.folder
 
 

@@ -29,6 +29,7 @@ from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv
 
 from palaver.core import ConfigError, TaskError, did_you_mean
+from palaver.envs.base.exact import ExactGame
 from palaver.envs.base.spaces import UnicodeText
 from palaver.envs.base.tasks import Task
 from palaver.envs.base.tools import ToolFunction
@@ -208,6 +209,10 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         """Tools of the agent (`palaver.envs.base.tools`); none unless overridden."""
         return ()
 
+    def exact_game(self) -> ExactGame | None:
+        """The game as a whole, where it is small enough for exact values; None unless overridden."""
+        return None
+
     def observation_space(self, agent: str) -> UnicodeText:
         """The same object on every call."""
         return self.observation_spaces[agent]
@@ -234,9 +239,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
             self.rng, _ = seeding.np_random(seed)
         chosen = (options or {}).get("task")
         self.task = self.tasks[int(self.rng.integers(len(self.tasks)))] if chosen is None else self._find(chosen)
-        self.agents = list(self.possible_agents)
-        self.turn = 0
-        self._log = []
+        self.agents, self.turn, self._log = list(self.possible_agents), 0, []
         observations = self.initial_observations(self.task)
         first = self.agents if self.first_to_act is None else self.first_to_act
         self._acting = frozenset(self.agents).intersection(first)
@@ -308,7 +311,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
             groups: which of them are to be compared with each other, a key for each; none: nothing is.
             each: how single steps are called.
         """
-        return list(each(_step, envs, actions))
+        return list(each(lambda env, action: env.step(action), envs, actions))
 
     @locked
     def state(self) -> str:
@@ -379,10 +382,6 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         # continued lines are indented, whatever breaks them, so that no text can pose as another agent's entry
         lines = (f"{mark} {text}" for mark, text in self._log if keep(mark.split(" ")[-1]))
         return "\n".join("\n    ".join(entry.splitlines()) for entry in lines)
-
-
-def _step(env: TextEnv, actions: Mapping[str, Any]) -> Step:
-    return env.step(actions)
 
 
 def _finite(what: str, value: object) -> None:

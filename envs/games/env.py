@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 from palaver.core import ConfigError
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
+from palaver.envs.base.exact import ExactGame
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.games.game import PLAYERS, ExtensiveGame
+from palaver.envs.games.solve import exact_game
 from palaver.envs.matrix.rules import Tally, action_index
 
 MOST_PENALTY = 1e6
@@ -50,6 +52,10 @@ class GameEnv(TextEnv):
         super().__init__(PLAYERS, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
         self.position = game.start(self.tasks[0]["deal"])
         self.tally = Tally.of(len(PLAYERS))
+
+    def exact_game(self) -> ExactGame | None:
+        """The game, where its tree is small."""
+        return exact_game(self.game) if self.game.small else None
 
     def initial_observations(self, task: Task) -> dict[str, str]:
         """Deal, and prompt the player who acts first."""

@@ -22,10 +22,12 @@ class ExtensiveGame(Shared, ABC, Generic[S]):
     Attributes:
         title: its name in prompts.
         highest: the most that a player can win.
+        small: True if its tree is small enough to enumerate while a run trains.
     """
 
     title: str
     highest: float
+    small = True
 
     @abstractmethod
     def deals(self) -> Mapping[str, float]:

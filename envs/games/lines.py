@@ -37,6 +37,7 @@ class LineGame(ExtensiveGame[BoardState]):
     """
 
     highest = 1.0
+    small = False
 
     def __init__(self, title: str, rows: int, columns: int, length: int, drops: bool) -> None:
         self.title, self.rows, self.columns, self.length, self.drops = title, rows, columns, length, drops

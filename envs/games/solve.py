@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from palaver.envs.games.game import ExtensiveGame
+from palaver.envs.base.exact import Chances, ExactGame
+from palaver.envs.games.game import PLAYERS, ExtensiveGame
+from palaver.envs.matrix.rules import action_index
 
 Profile = Mapping[str, Mapping[str, float]]
 Weights = Callable[[Sequence[str], Sequence[tuple[str, ...]]], Sequence[Sequence[float]]]
@@ -143,6 +145,55 @@ def best_response(tree: GameTree, profile: Profile, player: int) -> tuple[float,
         collect(root, chance)
     total = sum(chance * value(root) for root, chance in tree.roots)
     return total, {prompt: tree.infosets[prompt][1][n] for prompt, n in best.items()}
+
+
+def mixture(tree: GameTree, profiles: Sequence[Profile]) -> dict[str, dict[str, float]]:
+    """Profile that plays as the players who each draw one of several profiles at the start of a game.
+
+    With perfect recall the probability of an action is the mean over the profiles weighted by the player's own
+    probability of reaching the information set (H. W. Kuhn, Extensive games and the problem of information, 1953).
+    Where no profile reaches it, all weigh alike.
+    """
+    reach: dict[str, list[float]] = {}
+
+    def visit(node: Node, own: tuple[list[float], list[float]]) -> None:
+        if node.player is None:
+            return
+        reach.setdefault(node.prompt, own[node.player])
+        for action, child in zip(node.actions, node.children, strict=True):
+            chances = [profile[node.prompt][action] for profile in profiles]
+            later = [weight * chance for weight, chance in zip(own[node.player], chances, strict=True)]
+            visit(child, (later, own[1]) if node.player == 0 else (own[0], later))
+
+    for root, _ in tree.roots:
+        visit(root, ([1.0] * len(profiles), [1.0] * len(profiles)))
+    mixed = {}
+    for prompt, weights in reach.items():
+        weights = weights if sum(weights) > 0 else [1.0] * len(profiles)
+        mixed[prompt] = {
+            action: sum(weight * profile[prompt][action] for weight, profile in zip(weights, profiles, strict=True))
+            / sum(weights)
+            for action in tree.infosets[prompt][1]
+        }
+    return mixed
+
+
+def exact_game(game: ExtensiveGame[Any]) -> ExactGame:
+    """Information sets of a game, with NashConv and mixtures over its whole tree."""
+    tree = GameTree.of(game)
+    prompts = tuple(tree.infosets)
+    actions = tuple(legal for _, legal in tree.infosets.values())
+
+    def profile(chances: Chances) -> dict[str, dict[str, float]]:
+        rows = zip(prompts, actions, chances, strict=True)
+        return {prompt: dict(zip(legal, row, strict=True)) for prompt, legal, row in rows}
+
+    def mixed(several: Sequence[Chances]) -> Chances:
+        found = mixture(tree, [profile(chances) for chances in several])
+        return [[found[prompt][action] for action in legal] for prompt, legal in zip(prompts, actions, strict=True)]
+
+    agents = tuple(PLAYERS[player] for player, _ in tree.infosets.values())
+    return ExactGame(agents, prompts, actions, action_index, lambda chances: nash_conv(tree, profile(chances)), mixed)
 
 
 def nash_conv(tree: GameTree, profile: Profile) -> float:

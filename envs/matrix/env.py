@@ -137,11 +137,12 @@ import numpy as np
 from palaver.core import ConfigError, TaskError
 from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
+from palaver.envs.base.exact import ExactGame
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.matrix import games, prompts, rules
 from palaver.envs.matrix.games import MOST_PAY
 from palaver.envs.matrix.rules import Floats, regret, score
-from palaver.envs.matrix.solve import Solution, least, max_return, solve
+from palaver.envs.matrix.solve import Solution, exact_game, least, max_return, solve
 from palaver.text import one_line
 
 MOST_REPEATS = 1_000_000
@@ -206,6 +207,14 @@ class MatrixEnv(TextEnv):
         super().__init__(self.game.agents, load(tasks), render_mode=render_mode, max_length=max_length, source=tasks)
         self.legal_actions = dict(zip(self.game.agents, self.game.actions, strict=True))
         self._prompts_fit()
+
+    def exact_game(self) -> ExactGame | None:
+        """The game of one round and one state; the information sets are the agents' prompts in each task."""
+        if self.repeats > 1 or len(self.game.states) > 1:
+            return None
+        return exact_game(
+            self.game, [[self._prompt(agent, task) for agent in self.possible_agents] for task in self.tasks]
+        )
 
     def initial_observations(self, task: Task) -> dict[str, str]:
         """Describe the game and the actions to every agent."""

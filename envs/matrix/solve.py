@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from palaver.envs.matrix.rules import Floats, MatrixGame
+from palaver.envs.base.exact import Chances, ExactGame
+from palaver.envs.matrix.rules import Floats, MatrixGame, action_index
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -159,6 +160,28 @@ def nash_conv(game: MatrixGame, chances: Mapping[str, Sequence[Sequence[float]]]
     """NashConv of mixed policies: the sum over agents of a best response's gain in a round."""
     values = expected_return(game, chances)
     return math.fsum(best_response_return(game, chances, n) - float(values[n]) for n in range(len(game.agents)))
+
+
+def exact_game(game: MatrixGame, prompts: Sequence[Sequence[str]]) -> ExactGame:
+    """A game of one state, as information sets.
+
+    Args:
+        game: of one round and one state.
+        prompts: task -> the prompt of each agent; NashConv is the mean over the tasks.
+    """
+    agents = len(game.agents)
+
+    def mean_nash_conv(chances: Chances) -> float:
+        rounds = [chances[n : n + agents] for n in range(0, len(chances), agents)]
+        return math.fsum(nash_conv(game, {game.states[0]: each}) for each in rounds) / len(rounds)
+
+    def mixture(several: Sequence[Chances]) -> Chances:
+        """Means: an agent decides once."""
+        return [np.mean(chances, axis=0).tolist() for chances in zip(*several, strict=True)]
+
+    flat = tuple(prompt for each in prompts for prompt in each)
+    rounds = len(prompts)
+    return ExactGame(game.agents * rounds, flat, game.actions * rounds, action_index, mean_nash_conv, mixture)
 
 
 def _product(chances: Sequence[Sequence[float] | Floats]) -> Floats:

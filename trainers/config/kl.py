@@ -6,6 +6,7 @@
     start           the weights that the run began with
     step:N          those after update N of this run; until then the start's
     lag:N           those of N updates ago; the start's before
+    every:N         those after the last update whose number N divides; the start's before
     adapter:PATH    a stored adapter on the same base
     model:NAME      another model with the same tokenizer, by name or folder
 """
@@ -24,10 +25,11 @@ from palaver.trainers.config.defaults import without_constants
 from palaver.utils.config import Section
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_ANOTHER = re.compile(r",\s*((base|start)$|(step|lag|adapter|model):)")
+_ANOTHER = re.compile(r",\s*((base|start)$|(step|lag|every|adapter|model):)")
 _ARGUMENTS = {
     "step": "step:N takes the number of an update, 0 or more",
     "lag": "lag:N takes a number of updates, 1 or more",
+    "every": "every:N takes a number of updates, 1 or more",
     "adapter": "adapter:PATH lacks an adapter's folder",
     "model": "model:NAME lacks a model's name or folder",
 }
@@ -37,13 +39,13 @@ def _checked(text: str) -> str:
     """Return a valid `kl.reference`."""
     kind, colon, argument = text.partition(":")
     number = int(argument) if _NUMBER.fullmatch(argument) else -1
-    fits = {"step": number >= 0, "lag": number >= 1}.get(kind, bool(argument.strip()))
+    fits = {"step": number >= 0, "lag": number >= 1, "every": number >= 1}.get(kind, bool(argument.strip()))
     refuse(
         [
             (_ANOTHER.search(text), "name one reference, not several"),
             (
                 text not in ("base", "start") and not (colon and kind in _ARGUMENTS),
-                "say `base`, `start`, `step:N`, `lag:N`, `adapter:PATH` or `model:NAME_OR_FOLDER`",
+                "say `base`, `start`, `step:N`, `lag:N`, `every:N`, `adapter:PATH` or `model:NAME_OR_FOLDER`",
             ),
             (colon and not fits, _ARGUMENTS.get(kind, "")),
         ],
@@ -67,7 +69,8 @@ class KLConfig(Section):
     reference: Annotated[str, AfterValidator(_checked)] = Field(
         "start",
         description="`start`, `step:N` (weights after update N), `lag:N` (of N updates ago; keeps N copies of what is "
-        "trained in host memory and in checkpoints), `model:NAME_OR_FOLDER` (same tokenizer); with team.kind=lora also "
+        "trained in host memory and in checkpoints), `every:N` (renewed after each N updates), "
+        "`model:NAME_OR_FOLDER` (same tokenizer); with team.kind=lora also "
         "`base` (adapters off) and `adapter:PATH`",
     )
     target: float | None = Field(

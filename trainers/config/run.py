@@ -14,6 +14,7 @@ from palaver.core import Sampling
 from palaver.registry import spec
 from palaver.trainers.config.defaults import fill_section, fill_sections
 from palaver.trainers.config.kl import KLConfig
+from palaver.trainers.config.league import LeagueConfig
 from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.config.placement import PlacementConfig
 from palaver.trainers.config.preferences import ComparedConfig
@@ -256,6 +257,7 @@ class RunConfig(Section):
     policy: PolicyConfig = PolicyConfig()
     vllm: VllmConfig = VllmConfig()
     team: TeamConfig = TeamConfig()
+    league: LeagueConfig = LeagueConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     kl: KLConfig = KLConfig()
     critic: CriticConfig = CriticConfig()

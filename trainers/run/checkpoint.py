@@ -90,6 +90,11 @@ def newest(run: Path) -> tuple[Path, list[str]]:
     raise CheckpointError(f"there is no checkpoint in {str(run)!r}; start the run again without --resume")
 
 
+def oldest(run: Path) -> int:
+    """Step of the oldest checkpoint that is kept."""
+    return min(map(step_of, (run / "checkpoints").glob(f"{PREFIX}*")))
+
+
 def step_of(folder: Path) -> int:
     """Number of updates done when this checkpoint was written."""
     return int(folder.name.removeprefix(PREFIX))

@@ -65,16 +65,19 @@ class Copy(Reference):
         device: its device.
         step: the update after which the copy is refreshed once; None: never.
         lag: updates by which the copy lags behind the policy; 0: it is fixed.
+        every: updates after which the copy is refreshed again and again; 0: never.
     """
 
-    def __init__(self, frozen: FrozenCopy, device: torch.device, step: int | None = None, lag: int = 0) -> None:
+    def __init__(
+        self, frozen: FrozenCopy, device: torch.device, step: int | None = None, lag: int = 0, every: int = 0
+    ) -> None:
         super().__init__(frozen.active, device)
-        self.frozen, self.step, self.lag = frozen, step, lag
+        self.frozen, self.step, self.lag, self.every = frozen, step, lag, every
         self.future_weights: deque[dict[str, Tensor]] = deque()  # in host memory
 
     def advance(self, step: int) -> None:
         """Refresh the copy with the weights of the policy, or with those of `lag` updates ago."""
-        if step == self.step:
+        if step == self.step or (self.every and step % self.every == 0):
             self.frozen.take()
         if self.lag:
             now = _on_host(self.frozen, copied=True)
@@ -120,6 +123,8 @@ def reference_of(policy: LLMPolicy, config: RunConfig, given: Any = None) -> Ref
     frozen = policy.freeze()
     if kind == "step":
         return Copy(frozen, policy.device, step=int(argument))
+    if kind == "every":
+        return Copy(frozen, policy.device, every=int(argument))
     lag = int(argument) if kind == "lag" else 0
     return Copy(frozen, policy.device, lag=lag if lag < config.train.steps else 0)  # longer than the run: fixed
 

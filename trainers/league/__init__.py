@@ -1,0 +1,1 @@
+"""Leagues: teams that learn a competitive game against a pool of opponents."""

@@ -1,0 +1,131 @@
+"""Probabilities of a policy's actions in given information sets."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from palaver.agents.base.policy import Policy
+from palaver.core import Message, Request, Sampling, stable_seed
+from palaver.envs.base.exact import ExactGame
+
+ANSWERS = 8  # sampled of a language model, to learn how it words its actions
+SAMPLES = 400  # of a policy whose probabilities cannot be asked for
+
+Parse = Callable[[str, Sequence[str]], int | None]
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """Policy that knows the probabilities of its actions."""
+
+    def chances(self, prompts: Sequence[str], actions: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Probabilities of the legal actions at each prompt."""
+
+
+def team_chances(game: ExactGame, team: dict[str, tuple[Policy, Sampling]]) -> tuple[list[list[float]], float]:
+    """Probabilities of a team's actions in all information sets of a game, renormalised over the legal ones.
+
+    Those of a language model in this process are exact sums over the wordings of an action that it was seen to use.
+    Other policies are sampled, unless they are a `Chooser`. Where no legal action has any probability all are equally
+    likely, as the environment draws one.
+
+    Args:
+        game: the game.
+        team: agent -> its policy and sampling parameters.
+
+    Returns:
+        The probabilities, and the mean probability of a legal answer before they were renormalised.
+    """
+    weights: list[list[float]] = [[] for _ in game.prompts]
+    for agent, (policy, sampling) in team.items():
+        places = [n for n, actor in enumerate(game.agents) if actor == agent]
+        prompts, actions = [game.prompts[n] for n in places], [game.actions[n] for n in places]
+        if isinstance(policy, Chooser):
+            rows = policy.chances(prompts, actions)
+        else:
+            rows = policy_chances(policy, agent, prompts, actions, sampling, game.parse)
+        for place, row in zip(places, rows, strict=True):
+            weights[place] = row
+    masses = [sum(row) for row in weights]
+    chances = [
+        [weight / mass for weight in row] if mass > 0 else [1 / len(row)] * len(row)
+        for row, mass in zip(weights, masses, strict=True)
+    ]
+    return chances, sum(masses) / len(masses)
+
+
+def policy_chances(
+    policy: Policy,
+    agent: str,
+    prompts: Sequence[str],
+    actions: Sequence[Sequence[str]],
+    sampling: Sampling,
+    parse: Parse,
+) -> list[list[float]]:
+    """Weight of each legal action at each prompt, at most 1 together; see `team_chances`."""
+    exact = callable(getattr(policy, "active", None))  # weights in this process
+    count = ANSWERS if exact else SAMPLES
+    requests = [
+        Request(
+            agent,
+            (Message("user", prompt),),
+            tuple(stable_seed("chances", n, k) for k in range(count)),
+            sampling,
+            (),
+            tuple(legal),
+        )
+        for n, (prompt, legal) in enumerate(zip(prompts, actions, strict=True))
+    ]
+    texts = [[completion.text for completion in answers] for answers in policy.act(requests)]
+    if exact:
+        forms = [wordings(row, legal, parse) for row, legal in zip(texts, actions, strict=True)]
+        return _scored(policy, requests, forms, sampling)
+    counts = [Counter(parse(text, legal) for text in row) for row, legal in zip(texts, actions, strict=True)]
+    return [[count[n] / SAMPLES for n in range(len(legal))] for count, legal in zip(counts, actions, strict=True)]
+
+
+def wordings(texts: Sequence[str], actions: Sequence[str], parse: Parse) -> list[list[str]]:
+    """Texts that name each action: the sampled ones, with the action's name exchanged, and the bare name.
+
+    >>> from palaver.envs.matrix.rules import action_index
+    >>> wordings(["I bet."], ["check", "bet"], action_index)
+    [['I check.', 'check'], ['I bet.', 'bet']]
+    """
+    forms: list[dict[str, None]] = [{} for _ in actions]
+    for text in texts:
+        if (named := parse(text, actions)) is None:
+            continue
+        for n, action in enumerate(actions):
+            other = text.replace(actions[named], action)
+            if parse(other, actions) == n:
+                forms[n][other] = None
+    return [list(dict.fromkeys([*form, action])) for form, action in zip(forms, actions, strict=True)]
+
+
+def _scored(
+    policy: Any, requests: Sequence[Request], forms: Sequence[Sequence[Sequence[str]]], sampling: Sampling
+) -> list[list[float]]:
+    """Sums of the probabilities of an action's wordings, their end tokens included."""
+    from palaver.agents.llm.scoring.logprobs import response_logprobs
+
+    prompts, answers, places = [], [], []
+    for row, (request, wording) in enumerate(zip(requests, forms, strict=True)):
+        ids = policy.render(request.conversation)
+        for n, texts in enumerate(wording):
+            for text in texts:
+                prompts.append(ids)
+                answers.append(policy.written(text))
+                places.append((row, n))
+    weights = [[0.0] * len(wording) for wording in forms]
+    with torch.no_grad(), policy.active() as model:
+        for begin in range(0, len(answers), 256):
+            part = slice(begin, begin + 256)
+            logps, _ = response_logprobs(model, prompts[part], answers[part], sampling)
+            for (row, n), total in zip(places[part], logps.double().sum(1).tolist(), strict=True):
+                weights[row][n] += math.exp(total)
+    return weights
