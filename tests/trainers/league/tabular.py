@@ -129,13 +129,32 @@ def config_of(**sections):
         "eval": {"n": 1, "samples": 1},
         "log": {"tensorboard": False, "episodes": False},
     }
-    return parse({key: {**base.get(key, {}), **sections.get(key, {})} for key in base | sections if key != "seed"} | {
-        "seed": sections.get("seed", 0)})
+    return parse(
+        {key: {**base.get(key, {}), **sections.get(key, {})} for key in base | sections if key != "seed"}
+        | {"seed": sections.get("seed", 0)}
+    )
 
 
-def train_tables(config, folder, start=None):
+class Passive(TableLearner):
+    """Learner that never learns; its table checks or folds."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        game = text_env("kuhn-v0", {}).exact_game()
+        self.policy.logits = {prompt: [40.0, 0.0] for prompt in game.prompts}
+
+    def update(self, work):
+        del work
+        return UpdateStats(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
+
+
+def train_tables(config, folder, start=None, passive=False):
     """Train a table in the league of a config, from a checkpoint if given; return the loop."""
-    env, algorithm, distributed = text_env(config.env.id, config.env.keywords()), chosen(config.algorithm), Distributed("cpu", "fp32")
+    env, algorithm, distributed = (
+        text_env(config.env.id, config.env.keywords()),
+        chosen(config.algorithm),
+        Distributed("cpu", "fp32"),
+    )
     state = checkpoint.load_updater(start) if start else {}
 
     def made(name, _start=None, state=None):
@@ -147,14 +166,17 @@ def train_tables(config, folder, start=None):
         return Exploiter(name, dict.fromkeys(env.possible_agents, table), updater)
 
     table = Table.load(start / "policies" / "shared", "shared") if start else Table()
-    updater = Updater(algorithm, config, [TableLearner(table, env.possible_agents, config)], distributed)
+    learner = (Passive if passive else TableLearner)(table, env.possible_agents, config)
+    updater = Updater(algorithm, config, [learner], distributed)
     pool = Pool(folder, config.league.size, {}, Table.load)
     if start:
         updater.load_state_dict(state)
         pool.load_state_dict(state["league"]["pool"])
     exploiters = [made(f"exploiter-{n}", start, state.get("league")) for n in range(1, config.league.exploiters + 1)]
     team = dict.fromkeys(env.possible_agents, table)
-    with run_session(config, distributed, RunStart(folder, start), Console(quiet=True)) as run:
+    with run_session(
+        config, distributed, RunStart(folder, start, locked=start is not None), Console(quiet=True)
+    ) as run:
         loop = LeagueLoop(run, env, env, team, updater, league=League(pool, made, exploiters, env.exact_game()))
         loop.run()
     return loop
