@@ -61,6 +61,8 @@ def read(model) -> float:
         ("lag:1", [0, 0, 1, 2, 3, 4, 5]),
         ("lag:3", [0, 0, 0, 0, 1, 2, 3]),
         ("lag:99", [0, 0, 0, 0, 0, 0, 0]),
+        ("every:1", [0, 1, 2, 3, 4, 5, 6]),
+        ("every:3", [0, 0, 0, 3, 3, 3, 6]),
     ],
 )
 @pytest.mark.parametrize("stopped", [None, 1, 4])
@@ -82,7 +84,7 @@ def test_whose_weights_it_has(reference, before, stopped):
     assert seen == before
 
 
-@pytest.mark.parametrize("reference", ["start", "step:1", "lag:2"])
+@pytest.mark.parametrize("reference", ["start", "step:1", "lag:2", "every:2"])
 def test_it_is_apart_from_the_policy(reference):
     who = policy(0)
     found = reference_of(who, pulled(reference))

@@ -101,6 +101,7 @@ def crossplay(
     table = play_pairs(session, env, players, tasks, sampling, seed)
     if session.distributed.is_main:
         record = {"step": step, **table.to_dict()}
+        pool.folder.mkdir(exist_ok=True)
         replace_text(pool.folder / f"crossplay-{step:06d}.json", json.dumps(record, indent=1) + "\n")
     return {"league/elo": table.ratings[-1].elo, "league/intransitivity": table.intransitivity}
 
