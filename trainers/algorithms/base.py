@@ -79,6 +79,7 @@ ALGORITHMS = {
     "mappo": "palaver.trainers.algorithms.mappo:MAPPO",
     "happo": "palaver.trainers.algorithms.happo:HAPPO",
     "rae": "palaver.trainers.algorithms.rae:RAE",
+    "marshal": "palaver.trainers.algorithms.marshal:MARSHAL",
     "c3": "palaver.trainers.algorithms.c3:C3",
     "atgrpo": "palaver.trainers.algorithms.atgrpo:ATGRPO",
     "atgrpo-team": "palaver.trainers.algorithms.atgrpo:ATGRPO_TEAM",
