@@ -267,7 +267,12 @@ BIASES = (
     Bias("MARLOO", "none", "marloo"),
     Bias("MAREMAX", "the group's best depends on the sample", "maremax"),
     Bias("RAE", "none, of each agent's own return", "rae"),
-    Bias("MARSHAL", "the mean holds the sample itself; the role's spread over all turns", "marshal", {"normalize": "whiten"}),
+    Bias(
+        "MARSHAL",
+        "the role's mean holds the sample; its spread",
+        "marshal",
+        {"normalize": "whiten"},
+    ),
     Bias(f"{CRITICS}, `gae_lambda: 1`", "none, whatever the values", "ippo"),
     Bias("CORY, and the same with `critic.level: token`, `gae_lambda: 1`", "none, whatever the values", "cory"),
     Bias("CORY, `gae_lambda: 0.95`", "wrong values lean on later tokens and turns", "cory", {"gae_lambda": 0.95}),

@@ -43,6 +43,7 @@ FIGURES = {  # module that draws -> test of its figures
     "benchmarks/judge_audit/page.py": "test_figures.py",
     "benchmarks/reports/curriculum/page.py": "test_curriculum_report.py",
     "benchmarks/reports/run_report/curves.py": "test_charts.py",
+    "benchmarks/reports/run_report/league.py": "test_league_report.py",
     "benchmarks/reports/run_report/page.py": "test_report_command.py",
 }
 
