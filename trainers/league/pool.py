@@ -106,7 +106,7 @@ class Pool:
         member = Member(f"{line}@{step}", line, step)
 
         def fill(folder: Path) -> None:
-            first = {id(policy): agent for agent, policy in reversed(team.items())}
+            first = {id(policy): agent for agent, policy in reversed(list(team.items()))}
             homes = {agent: first[id(policy)] for agent, policy in team.items()}
             for home in sorted(set(homes.values())):
                 team[home].save(folder / home)
