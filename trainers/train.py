@@ -51,6 +51,7 @@ from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.run_summary import announce
 from palaver.trainers.update.learner import Learner
 from palaver.trainers.update.reference_model import refuse_own
+from palaver.trainers.update.rollout_lead import load_pending
 from palaver.trainers.update.updater import Updater
 from palaver.trainers.value_decomposition.legal import refuse_legal, train_values
 from palaver.utils.run_folder import locked, refuse_in_use
@@ -276,7 +277,8 @@ def _train_policies(
             learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
     with run_session(config, distributed, begun, console) as run:
-        PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent).run()
+        rollouts = load_pending(config, begun.checkpoint)
+        PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent, rollouts).run()
     return begun.folder
 
 
