@@ -91,7 +91,15 @@ RUNS = {
     "reinforce": {"algorithm": {"name": "magrpo", "group_size": 2, "truncate": 2.0}},
     "decoupled": {"algorithm": CLIPPED | {"old": "learner", "truncate": 2.0, "epochs": 2, "mask": [0.5, 5]}},
     "cut states": {"algorithm": {"name": "ippo", "stop_above": 0.1, "epochs": 1, "minibatches": 1}},
-    "look ahead": {"algorithm": {"name": "qmix", "group_size": 2, "stop_above": 0.1, "truncate": 2.0}},
+    "look ahead": {
+        "algorithm": {
+            "name": "qmix",
+            "group_size": 2,
+            "stop_above": 0.1,
+            "truncate": 2.0,
+            "mixer": {"batch": 4, "start": 0},
+        }
+    },
     "asides": {"algorithm": {"name": "c3", "group_size": 2, "surrogate": "clip"}},
     "resampled": {"algorithm": CLIPPED | {"resample": 2}},
     "sequence": {"algorithm": {"name": "happo", "epochs": 1, "minibatches": 1}, "kl": {"coef": 0.1}},
