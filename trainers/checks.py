@@ -9,7 +9,7 @@ from palaver.trainers.algorithms.base import Algorithm, has_token_values
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.advantages import shared_reward
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
-from palaver.trainers.placement.checks import Check, device_checks, worker_checks
+from palaver.trainers.placement.checks import Check, device_checks, shard_checks, worker_checks
 from palaver.trainers.run.memory import most_rows
 from palaver.trainers.update.off_policy_checks import correction_checks, lead_checks
 
@@ -61,6 +61,7 @@ def refuse_contradictions(
     checks += _pairs(config, algorithm, turns) if algorithm.pairs else []
     checks += _alternatives(config, algorithm, turns)
     checks += worker_checks(config, algorithm) if config.placement.kind != "local" else []
+    checks += shard_checks(config, algorithm) if config.placement.shard != "none" else []
     checks += lead_checks(config, algorithm) if config.train.rollout_lead else []
     refuse(checks)
 

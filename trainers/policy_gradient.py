@@ -221,6 +221,12 @@ class PolicyGradientLoop(BaseLoop):
         rivals = against(team, self.opponent, trained, play)
         return episodes, {**summarize(episodes).to_dict(), "greedy": config.greedy, **rivals}
 
+    def save(self, step: int) -> None:
+        """Write a checkpoint, on the main process; sharded weights are gathered by all."""
+        for learner in self.updater.learners:
+            learner.collect()
+        BaseLoop.save(self, step)
+
     def write_checkpoint(self, step: int) -> None:
         """Write policies, optimisers, and the state of the updater."""
         policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
