@@ -34,7 +34,7 @@ RUNS = {
     "separate": {"algorithm": DECOUPLED, "kl": {"coef": 0.1, "place": "loss"}},
     "shared": {
         "team": {"kind": "shared"},
-        "algorithm": {"surrogate": "clip", "epochs": 2, "minibatches": 2, "entropy": 0.01},
+        "algorithm": {"surrogate": "clip", "epochs": 2, "entropy": 0.01},
         "kl": {"coef": 0.1, "place": "reward", "reference": "step:1"},
         "train": {"gradient_checkpointing": True},
     },
