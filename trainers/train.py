@@ -37,6 +37,7 @@ from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.joint_prompt import refuse_long_joint
 from palaver.trainers.rollout.opponent import load_opponent, refuse_opponent
+from palaver.trainers.rollout.tasks import with_epochs
 from palaver.trainers.rollout.team import (
     frozen_team,
     model_options,
@@ -82,7 +83,7 @@ def train(
     if (folder / METRICS).is_file():
         refuse_in_use(folder)
         raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
-    return _start(config, RunStart(folder, launch=launch), console or Console(stderr=True))
+    return _start(with_epochs(config), RunStart(folder, launch=launch), console or Console(stderr=True))
 
 
 def resume(folder: Path, *, console: Console | None = None) -> Path:
