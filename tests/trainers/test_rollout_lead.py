@@ -13,7 +13,7 @@ import torch
 from palaver.core import CheckpointError, Completion, ConfigError, Message, PolicyError, ToolCall, ToolStep
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.checks import refuse_contradictions
-from palaver.trainers.config.loading import parse
+from palaver.trainers.config.loading import load, parse
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.tasks import ResampledEpisodes, sampled
 from palaver.trainers.run import checkpoint
@@ -239,3 +239,20 @@ def test_several_processes_are_refused(monkeypatch):
     run = settings("tiny")
     with pytest.raises(ConfigError, match="this run has several"):
         refuse_contradictions(run, chosen(run.algorithm), 2, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_game_with_a_known_answer_is_learnt_one_update_behind(tmp_path, seed):
+    """XOR has the optimum 1 and pays 0.5 at random; both choices of an agent are optimal with one of the other's."""
+    overrides = [
+        "env.game=xor",
+        f"seed={seed}",
+        "train.rollout_lead=1",
+        "algorithm.truncate=2",
+        "log.tensorboard=false",
+    ]
+    folder = train(load("matrix-drmas", overrides), tmp_path / "run")
+    first, *_, last = [line["mean"] for line in read_metrics(folder / "metrics.jsonl") if line["kind"] == "eval"]
+    assert first < 0.8
+    assert last > 0.9
