@@ -141,9 +141,12 @@ def _atom(value: Any) -> Any:
     """A number, text or None as Python's own type; numpy's numbers are of others."""
     if value is None or isinstance(value, bool):
         return value
-    for kind, own in ((Integral, int), (Real, float), (str, str)):
-        if isinstance(value, kind):
-            return own(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
     raise CheckpointError(
         f"an episode holds an object of type {type(value).__name__!r}, which a checkpoint cannot keep: "
         "let the environment give numbers and texts, or set train.rollout_lead=0"

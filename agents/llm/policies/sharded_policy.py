@@ -57,7 +57,7 @@ def reshard(model: nn.Module) -> None:
 
 def full(value: Any) -> Any:
     """The whole of a sharded tensor, a collective operation; others as they are."""
-    return value.detach().full_tensor() if isinstance(value, DTensor) else value
+    return value.full_tensor().detach() if isinstance(value, DTensor) else value
 
 
 def sharded_like(value: Tensor, like: Tensor) -> Tensor:
