@@ -98,6 +98,7 @@ def cluster(placement: PlacementConfig) -> Iterator[None]:
     """
     need("placement.kind=ray", "ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else what trains waits for every other process of the machine
     address = placement.address
     if address not in (None, "auto"):
         _refuse_unreachable(address)
