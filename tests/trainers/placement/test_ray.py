@@ -140,13 +140,16 @@ def test_a_wrong_address_is_refused_within_five_seconds(address):
     assert time.monotonic() - began < 5
 
 
-def test_a_folder_that_a_worker_does_not_see_is_refused(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_workers.RayHost, "reads", lambda self, path: "")
+def test_a_folder_that_a_worker_does_not_see_is_refused_within_five_seconds(model, tmp_path, monkeypatch):
+    """As if what the driver writes did not reach the nodes: nothing is written."""
     config = settings(model)
-    with (
-        ray_workers.cluster(config.placement),
-        pytest.raises(ConfigError, match="does not see the run folder"),
-        ray_workers.ray_learners(config, ("a1", "a2"), tmp_path / "run", None),
-    ):
-        pass
+    with ray_workers.cluster(config.placement):
+        monkeypatch.setattr(Path, "write_text", lambda *_, **__: 0)
+        began = time.monotonic()
+        with (
+            pytest.raises(ConfigError, match="does not see the run folder"),
+            ray_workers.ray_learners(config, ("a1", "a2"), tmp_path / "run", None),
+        ):
+            pass
+        assert time.monotonic() - began < 5
     assert not (tmp_path / "run").exists()
