@@ -9,8 +9,9 @@ from palaver.trainers.algorithms.base import Algorithm, has_token_values
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.advantages import shared_reward
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
-from palaver.trainers.placement.checks import Check, device_checks, worker_checks
+from palaver.trainers.placement.checks import Check, device_checks, shard_checks, worker_checks
 from palaver.trainers.run.memory import most_rows
+from palaver.trainers.update.off_policy_checks import correction_checks, lead_checks
 
 
 def refuse_contradictions(
@@ -53,13 +54,15 @@ def refuse_contradictions(
             *_sampling(config, algorithm, turns, rows),
             *_truncation(config, algorithm),
             *_ratios(config, algorithm, prompts_differ),
-            *_corrections(config, algorithm),
+            *correction_checks(config, algorithm),
             *_values(config, algorithm),
             *_kl_penalty(config, rows),
         ]
     checks += _pairs(config, algorithm, turns) if algorithm.pairs else []
     checks += _alternatives(config, algorithm, turns)
     checks += worker_checks(config, algorithm) if config.placement.kind != "local" else []
+    checks += shard_checks(config, algorithm) if config.placement.shard != "none" else []
+    checks += lead_checks(config, algorithm) if config.train.rollout_lead else []
     refuse(checks)
 
 
@@ -250,30 +253,6 @@ def _ratios(config: RunConfig, algorithm: Algorithm, prompts_differ: bool) -> li
             f"{algorithm.name} takes all samples for fresh, but with several algorithm.epochs or algorithm.minibatches "
             "most are older than the weights: set algorithm.truncate=2, algorithm.surrogate to clip or cispo, or both "
             "to 1",
-        ),
-    ]
-
-
-def _corrections(config: RunConfig, algorithm: Algorithm) -> list[Check]:
-    """Corrections of samples of another policy than the one before the update."""
-    a = config.algorithm
-    low, high = a.mask or (0.0, 2.0)
-    return [
-        (
-            algorithm.loss is reinforce and a.old == "learner" and max(a.epochs, a.minibatches) > 1,
-            f"algorithm.old=learner corrects up to the start of the update, and {algorithm.name} has no ratio for the "
-            "steps that follow: set algorithm.old=sampler, algorithm.surrogate to clip or cispo, or "
-            "algorithm.epochs and algorithm.minibatches to 1",
-        ),
-        (
-            algorithm.pairs and (a.old == "learner" or a.mask is not None),
-            f"{algorithm.name} compares whole texts by a loss of its own, which has no importance weight: set "
-            "algorithm.old=sampler and algorithm.mask=null",
-        ),
-        (
-            not low < 1 < high,
-            f"algorithm.mask=[{low:g}, {high:g}] drops fresh samples, whose weight is 1: set a first bound below 1 and "
-            "a second above it, as algorithm.mask=[0.5, 5]",
         ),
     ]
 

@@ -31,6 +31,7 @@ from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.loop import BaseLoop
 from palaver.trainers.update.engine_drift import bound, check_engine
 from palaver.trainers.update.learner import Learner
+from palaver.trainers.update.rollout_lead import StepRollout, check_staleness, to_plain
 from palaver.trainers.update.updater import Updater
 from palaver.utils.run_folder import replace_text
 
@@ -44,31 +45,24 @@ class PolicyGradientLoop(BaseLoop):
         updater: updater of the policies.
         pairs: source of episodes in place of rollouts, if any.
         opponent: policies of evaluations against a fixed opponent, by agent; empty if there are none.
+        pending: rollouts that wait for their update, by step; at the start those of the checkpoint.
     """
 
     team: Mapping[str, Policy]
     updater: Updater
     pairs: PairReader | None = None
     opponent: Mapping[str, Policy] = field(default_factory=dict)
+    pending: dict[int, StepRollout] = field(default_factory=dict)
 
     def step(self, step: int) -> dict[str, Any]:
         """Make one update of every policy and return the metrics of the step."""
-        config = self.session.config
-        began = time.perf_counter()
+        config, began = self.session.config, time.perf_counter()
         torch.manual_seed(stable_seed(config.seed, "torch", step))
-        team = self.seated(step)
-        self.updater.assign(team)
-        drawn = ResampledEpisodes(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
+        rollout = self.next_rollout(step)
+        drawn, episodes, batch = rollout.drawn, rollout.episodes, rollout.batch
         rolled = time.perf_counter()
         everyone = self.session.distributed.gather([*drawn.episodes, *drawn.replaced])
-        episodes = only_scored(drawn.episodes, f"in step {step}")
-        batch, cache = make_batch(episodes, self.updater.agents), config.algorithm.overlong
-        if cache:
-            limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
-            batch = replace(batch, overlong=overlong(batch, limits, cache))
-        engines = [(each, config.agent(each.policy.name).engine) for each in self.updater.learners if not self.pairs]
-        copies = [learner for learner, engine in engines if engine == "vllm"]
-        batch, drifts = self.checked(copies, batch, episodes, step) if copies else (batch, {})
+        behind = check_staleness(batch, self.updater.learners, config.train.rollout_lead)
         estimated = self.updater.estimate_advantages(batch)
         try:
             learned = self.updater.update(estimated, step)
@@ -91,14 +85,43 @@ class PolicyGradientLoop(BaseLoop):
                 episodes, batch, config.algorithm.discount, estimated.kl.penalty, self.session.distributed.all_sum
             ),
             **learned,
-            **drifts,
-            **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
+            **rollout.drifts,
+            **(behind if config.train.rollout_lead else {}),
+            **({"team/shift": config.team.shift(list(self.team), step)} if config.team.swap_every else {}),
             "completions": completions,
             "sampled_tokens": tokens,
             "tokens_per_s": tokens / (done - began),
             "time/rollout_s": rolled - began,
             "time/update_s": done - rolled,
         }
+
+    def next_rollout(self, step: int) -> StepRollout:
+        """Rollout of a step; those up to `train.rollout_lead` steps ahead are drawn first, by the present weights."""
+        train = self.session.config.train
+        for ahead in range(step, min(step + train.rollout_lead, train.steps) + 1):
+            if ahead not in self.pending:
+                self.pending[ahead] = self.draw(ahead)
+        self.updater.assign(self.seated(step))
+        return self.pending.pop(step)
+
+    def draw(self, step: int) -> StepRollout:
+        """Roll out a step and make its batch.
+
+        Raises:
+            NumericalError: an engine with a copy of the weights computes with others.
+        """
+        config, team = self.session.config, self.seated(step)
+        self.updater.assign(team)
+        drawn = ResampledEpisodes(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
+        episodes = only_scored(drawn.episodes, f"in step {step}")
+        batch, cache = make_batch(episodes, self.updater.agents), config.algorithm.overlong
+        if cache:
+            limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
+            batch = replace(batch, overlong=overlong(batch, limits, cache))
+        engines = [(each, config.agent(each.policy.name).engine) for each in self.updater.learners if not self.pairs]
+        copies = [learner for learner, engine in engines if engine == "vllm"]
+        batch, drifts = self.checked(copies, batch, episodes, step) if copies else (batch, {})
+        return StepRollout(drawn, episodes, batch, drifts)
 
     def rolled(self, step: int, team: Mapping[str, Policy]) -> ResampledEpisodes:
         """Roll out this process's shard of the episodes of a step."""
@@ -198,12 +221,19 @@ class PolicyGradientLoop(BaseLoop):
         rivals = against(team, self.opponent, trained, play)
         return episodes, {**summarize(episodes).to_dict(), "greedy": config.greedy, **rivals}
 
+    def save(self, step: int) -> None:
+        """Write a checkpoint, on the main process; sharded weights are gathered by all."""
+        for learner in self.updater.learners:
+            learner.collect()
+        BaseLoop.save(self, step)
+
     def write_checkpoint(self, step: int) -> None:
         """Write policies, optimisers, and the state of the updater."""
         policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
         optimizers = {learner.policy.name: learner.save_optimizer for learner in self.updater.learners}
         keep, state = self.session.config.train.keep, self.updater.state_dict()
-        checkpoint.save(self.session.folder, step, policies, optimizers, state, keep, self.seating(step))
+        rollouts = to_plain(self.pending)
+        checkpoint.save(self.session.folder, step, policies, optimizers, state, keep, self.seating(step), rollouts)
 
     def seated(self, step: int) -> dict[str, Policy]:
         """Agent -> its policy in update `step` and until the next."""

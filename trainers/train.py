@@ -38,12 +38,8 @@ from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.joint_prompt import refuse_long_joint
 from palaver.trainers.rollout.opponent import load_opponent, refuse_opponent
-from palaver.trainers.rollout.team import (
-    frozen_team,
-    model_options,
-    refuse_tiny,
-    warm_starts,
-)
+from palaver.trainers.rollout.tasks import with_epochs
+from palaver.trainers.rollout.team import frozen_team, model_options, refuse_tiny, warm_starts
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
@@ -52,6 +48,7 @@ from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.run_summary import announce
 from palaver.trainers.update.learner import Learner
 from palaver.trainers.update.reference_model import refuse_own
+from palaver.trainers.update.rollout_lead import load_pending
 from palaver.trainers.update.updater import Updater
 from palaver.trainers.value_decomposition.legal import refuse_legal, train_values
 from palaver.utils.run_folder import locked, refuse_in_use
@@ -82,7 +79,7 @@ def train(
     if (folder / METRICS).is_file():
         refuse_in_use(folder)
         raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
-    return _start(config, RunStart(folder, launch=launch), console or Console(stderr=True))
+    return _start(with_epochs(config), RunStart(folder, launch=launch), console or Console(stderr=True))
 
 
 def resume(folder: Path, *, console: Console | None = None) -> Path:
@@ -278,7 +275,8 @@ def _train_policies(
             learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
     with run_session(config, distributed, begun, console) as run:
-        loop = PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent)
+        rollouts = load_pending(config, begun.checkpoint)
+        loop = PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent, rollouts)
         if config.league.active:
             loop = league_loop(loop, algorithm, distributed, begun.checkpoint, console.print)
         loop.run()

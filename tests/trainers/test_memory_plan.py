@@ -41,11 +41,24 @@ def plan(qwen, config: RunConfig, agents: int = 2):
     return memory_plan(config, qwen, team_work(config, chosen(config.algorithm), agents, 1))
 
 
+def test_shards(qwen) -> None:
+    """16 bytes for the embedding, which is the head, and 16 / n for the rest, twice 2 bytes for whole copies."""
+    found, whole = plan(qwen, run(kl={"coef": 0.1})), 151_936 * 1024
+    for size in (2, 8):
+        held, gathered = whole + (NUMBERS - whole) / size, 2 * 4 * (NUMBERS - whole) / 28
+        estimate = found[f"separate, fsdp2 over {size} GPUs"]
+        assert estimate.weights + estimate.optimizer == pytest.approx(
+            2 * (held * (16 + 4) + 4 * NUMBERS) + gathered, abs=64
+        )
+        assert estimate.cache == found["separate, a GPU for each agent"].cache // size
+    assert not any("fsdp2" in name for name in plan(qwen, run(algorithm={"name": "mappo"})))
+
+
 def test_weights_gradients_and_moments(qwen) -> None:
     """18 bytes a trained number, 22 with a reference; adapters 16 on a base of 2 and a folded copy of 2."""
     assert sum(p.numel() for p in qwen.parameters()) == NUMBERS
     found = plan(qwen, run())
-    trained = {name: estimate.weights + estimate.optimizer for name, estimate in found.items()}
+    trained = {name: estimate.weights + estimate.optimizer for name, estimate in found.items() if "fsdp2" not in name}
     assert trained == {
         "separate, all agents on one GPU": 2 * 18 * NUMBERS,
         "separate, a GPU for each agent": 18 * NUMBERS,
@@ -68,7 +81,8 @@ def test_keys_and_values_and_activations(qwen) -> None:
     """2 tasks x 4 answers of 1,256 columns, each 2 x 28 x 8 x 128 numbers of bf16; 16,384 tokens a pass."""
     found = plan(qwen, run())
     one = 8 * 1256 * 2 * 28 * 8 * 128 * 2
-    assert [estimate.cache for estimate in found.values()] == [one, one, 2 * one, 2 * one]
+    kinds = [estimate.cache for name, estimate in found.items() if "fsdp2" not in name]
+    assert kinds == [one, one, 2 * one, 2 * one]
     tokens = 8 * 1256
     head = (1 << 30) + 4 * (TILE_CUDA + 151_936 * 1024)
     assert found["lora"].activations == tokens * 28 * (16 * 1024 + 3 * 3072) * 2 + head
@@ -100,7 +114,9 @@ def test_the_description(tmp_path) -> None:
     work = team_work(run(), chosen(run().algorithm), 2, 1)
     first, *rest = lines(run(), save_model(tmp_path / "m"), work)
     assert "26,944 numbers" in first
-    assert [line.split("  ")[1] for line in rest][2:] == ["shared", "lora"]
+    assert [line.split("  ")[1] for line in rest][2:] == [
+        "shared", "lora", "separate, fsdp2 over 2 GPUs", "separate, fsdp2 over 8 GPUs",
+    ]  # fmt: skip
     assert all("GiB" in line for line in rest)
     assert lines(run(), "nobody/nothing-here", work) == [
         "memory per GPU: not known, as the config of nobody/nothing-here is not on this machine"

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from palaver import registry
+from palaver.core import ConfigError
 from palaver.envs.base.env import StepResult
 from palaver.episodes import Episode
 from palaver.registry import Spec, register
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import AlgorithmConfig
-from palaver.trainers.rollout.tasks import ResampledEpisodes, batch_of_tasks, resampled, spares, varies
+from palaver.trainers.rollout.tasks import ResampledEpisodes, batch_of_tasks, resampled, spares, varies, with_epochs
 from palaver.trainers.train import resume, train
 from palaver.utils.config import dump
 from tests.trainers.learning import episode, untimed
@@ -201,3 +202,23 @@ def test_two_processes_replace_what_one_does(tmp_path):
     for mine, other in zip(one, two, strict=True):
         for key in ("groups/resampled", "groups/zero_advantage", "reward/mean", "sampled_tokens", "return/target"):
             assert mine[key] == pytest.approx(other[key], rel=1e-6), key
+
+
+@pytest.mark.parametrize(
+    ("epochs", "prompts", "steps"), [(1, 2, 4), (2, 3, 6), (0.5, 8, 1), (0.3, 1, 3), (1, 8, 1), (1.1, 8, 2)]
+)
+def test_epochs_are_passes_over_the_tasks(epochs, prompts, steps):
+    """Of 8 tasks; the last step is filled up."""
+    register_toy()
+    run = parse({"env": {"id": "lengths-v0"}, "train": {"epochs": epochs, "prompts_per_step": prompts, "steps": 77}})
+    assert with_epochs(run).train.steps == steps
+    seen = [task for step in range(1, steps + 1) for task in batch_of_tasks(list("abcdefgh"), prompts, 0, step)]
+    assert len(set(seen)) == min(8, len(seen))
+    assert len(seen) - prompts < epochs * 8 <= len(seen)
+
+
+def test_without_epochs_the_steps_are_as_set():
+    assert with_epochs(parse({})) == parse({})
+    pairs = parse({"train": {"epochs": 1}, "algorithm": {"name": "madpo", "pairs": {"file": "pairs.jsonl"}}})
+    with pytest.raises(ConfigError, match=r"this run trains on pairs: set train\.steps"):
+        with_epochs(pairs)

@@ -23,6 +23,9 @@ class PlacementConfig(Section):
     """Processes that hold the trained policies."""
 
     kind: Literal["local", "ray"] = Field("local", description="this process, or a Ray actor for each model")
+    shard: Literal["none", "fsdp2"] = Field(
+        "none", description="weights whole on each process of torchrun, or sharded over them (torch's fully_shard)"
+    )
     address: str | None = Field(
         None, description="Ray cluster: HOST:PORT, or auto for the one of this machine; null starts one for the run"
     )

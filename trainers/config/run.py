@@ -201,6 +201,14 @@ class TrainConfig(Section):
     """Number of steps, batch sizes and checkpoints."""
 
     steps: int = Field(100, ge=1)
+    epochs: float | None = Field(
+        None,
+        gt=0,
+        description="passes over env.tasks, which set train.steps at the start of the run; null: steps is as set",
+    )
+    rollout_lead: int = Field(
+        0, ge=0, le=1, description="updates between the weights that sample a rollout and those that learn from it"
+    )
     prompts_per_step: int = Field(1, ge=1, description="B: tasks rolled out for one update")
     micro_tokens: int = Field(
         0,

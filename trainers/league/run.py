@@ -75,6 +75,11 @@ def refuse_league(config: RunConfig, algorithm: Algorithm, env: TextEnv) -> None
                 f"league: algorithm.turns={a.turns} goes on from the team's best, and an opponent is no part of the "
                 "team: set algorithm.turns to tree or independent",
             ),
+            (
+                config.train.rollout_lead or config.placement.shard != "none",
+                "league: members of the pool are drawn and saved in step with the updates of one process: set "
+                "train.rollout_lead=0 and placement.shard=none",
+            ),
             (a.resample, "league: a replaced task would have no opponent: set algorithm.resample=0"),
         ]
     )

@@ -61,3 +61,31 @@ def worker_checks(config: RunConfig, algorithm: Algorithm) -> list[Check]:
             f"pairs of a file are scored in this process, where {where} has no models: set placement.kind=local",
         ),
     ]
+
+
+def shard_checks(config: RunConfig, algorithm: Algorithm) -> list[Check]:
+    """Policies whose weights are sharded over processes."""
+    where = f"placement.shard={config.placement.shard}"
+    kind, _ = config.kl.named
+    return [
+        (
+            config.placement.kind != "local",
+            f"{where} shards over the processes of torchrun, and placement.kind={config.placement.kind} starts workers "
+            "of one process each: set placement.kind=local and start with torchrun, or placement.shard=none",
+        ),
+        (
+            config.team.kind == "lora",
+            f"{where} shards what is trained, and adapters are small: set team.kind to separate or shared, or "
+            "placement.shard=none",
+        ),
+        (
+            algorithm.estimator not in ("none", "agent"),
+            f"{where} shards policies alone, and {algorithm.name} has "
+            f"{'pairs' if algorithm.pairs else 'a mixer' if algorithm.mixer != 'none' else 'critics'}: set "
+            "placement.shard=none, or algorithm.name to magrpo or another without them",
+        ),
+        (
+            config.kl.coef > 0 and kind == "lag",
+            f"{where} keeps no weights of earlier steps: set kl.reference to start, step:N or model:NAME",
+        ),
+    ]

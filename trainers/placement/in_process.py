@@ -36,8 +36,15 @@ def load_learners(
 def make_learners(
     config: RunConfig, trained: Mapping[str, LLMPolicy], distributed: Distributed, start: Path | None = None
 ) -> list[PolicyUpdater]:
-    """Make one learner per distinct policy; see `load_learners`."""
+    """Make one learner per distinct policy, sharded as `placement.shard` has it; see `load_learners`."""
     reference = reference_model(config, trained.values(), distributed.device)
+    if config.placement.shard == "fsdp2" and distributed.size > 1:
+        from palaver.agents.llm.policies.sharded_policy import ShardedPolicy, shard
+
+        sharded = {id(policy): ShardedPolicy(policy, distributed.size) for policy in dict.fromkeys(trained.values())}
+        trained = {agent: sharded[id(policy)] for agent, policy in trained.items()}
+        if reference is not None:
+            shard(reference, distributed.size)
     homes: dict[int, list[str]] = {}
     for agent, policy in trained.items():
         homes.setdefault(id(policy), []).append(agent)

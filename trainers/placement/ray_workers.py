@@ -69,24 +69,29 @@ class RayHost:
         """See `PolicyWorker.load`."""
         return cast(list[PolicyFacts], self._result(self.actor.load.remote(), "load"))
 
-    def reads(self, path: Path) -> str:
-        """See `PolicyWorker.reads`."""
-        return str(self._result(self.actor.reads.remote(str(path)), "reads"))
-
     def _result(self, reference: Any, method: str) -> Any:
-        ray = importlib.import_module("ray")
-        try:
-            result = ray.get(reference, timeout=self.timeout_s)
-        except ray.exceptions.RayActorError as error:
-            raise PlacementLostError(f"the worker {self.name!r} is gone (during {method!r})") from error
-        except ray.exceptions.GetTimeoutError as error:
-            raise PlacementLostError(
-                f"the worker {self.name!r} did not end {method!r} in {self.timeout_s:g} s: raise "
-                "placement.timeout_s if that is too short"
-            ) from error
+        result = _fetched(reference, self.name, method, self.timeout_s)
         if isinstance(result, Failure):
             raise result.error()
         return result
+
+
+def _fetched(reference: Any, worker: str, method: str, timeout_s: float) -> Any:
+    """Result of a call.
+
+    Raises:
+        PlacementLostError: the worker is gone, or did not answer in time.
+    """
+    ray = importlib.import_module("ray")
+    try:
+        return ray.get(reference, timeout=timeout_s)
+    except (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError) as error:
+        raise PlacementLostError(f"the worker {worker!r} is gone (during {method!r})") from error
+    except ray.exceptions.GetTimeoutError as error:
+        raise PlacementLostError(
+            f"the worker {worker!r} did not end {method!r} in {timeout_s:g} s: raise placement.timeout_s if that is "
+            "too short"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -98,6 +103,7 @@ def cluster(placement: PlacementConfig) -> Iterator[None]:
     """
     need("placement.kind=ray", "ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else what trains waits for every other process of the machine
     address = placement.address
     if address not in (None, "auto"):
         _refuse_unreachable(address)
@@ -160,17 +166,18 @@ def ray_learners(
     try:
         if not group.wait(min(ROOM_S, config.placement.timeout_s)):
             raise PlacementLostError("the cluster has the resources of this run, but others use them")
-        for index, ((name, members), bundle) in enumerate(zip(placed.items(), bundles, strict=True)):
+        places = [strategies.PlacementGroupSchedulingStrategy(group, index) for index in range(len(bundles))]
+        _refuse_unshared(dict(zip(placed, places, strict=True)), folder, config.placement.timeout_s)
+        for (name, members), bundle, place in zip(placed.items(), bundles, places, strict=True):
             actor = ray.remote(PolicyWorker).options(
                 num_cpus=bundle.get("CPU", 0),
                 num_gpus=bundle.get("GPU", 0),
                 max_restarts=0,
                 max_task_retries=0,
-                scheduling_strategy=strategies.PlacementGroupSchedulingStrategy(group, index),
+                scheduling_strategy=place,
             )
             setup = WorkerSetup(config, members, start and start.absolute(), torch.get_num_threads(), tuple(sys.path))
             hosts.append(RayHost(name, actor.remote(setup), config.placement.timeout_s))
-        _refuse_unshared(hosts, folder)
         yield [WorkerLearner(host, facts) for host, loaded in _loaded(hosts) for facts in loaded]
     finally:
         for host in hosts:
@@ -201,21 +208,37 @@ def refuse_short(bundles: Sequence[Mapping[str, float]], available: Mapping[str,
             )
 
 
-def _refuse_unshared(hosts: Sequence[RayHost], folder: Path) -> None:
-    """Raise a ConfigError if a worker does not see a file that this process wrote."""
+def _refuse_unshared(places: Mapping[str, Any], folder: Path, timeout_s: float) -> None:
+    """Raise a ConfigError if a worker's node does not see a file that this process wrote.
+
+    The file is read before workers start, by a function that imports nothing.
+    """
+
+    def read(path: str) -> str:
+        try:
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    ray = importlib.import_module("ray")
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     file, token = folder.absolute() / SHARED, secrets.token_hex(8)
     file.write_text(token, encoding="utf-8")
     try:
-        for host in hosts:
-            if host.reads(file) != token:
+        reads = {
+            name: ray.remote(read).options(num_cpus=0, max_retries=0, scheduling_strategy=place).remote(str(file))
+            for name, place in places.items()
+        }
+        for name, reference in reads.items():
+            if _fetched(reference, name, "read", timeout_s) != token:
                 raise ConfigError(
-                    f"the worker {host.name!r} does not see the run folder {str(folder)!r}, where checkpoints are "
+                    f"the worker {name!r} does not see the run folder {str(folder)!r}, where checkpoints are "
                     "written: put it on a file system that all nodes share (--out)"
                 )
     finally:
-        file.unlink()
+        file.unlink(missing_ok=True)
         if made:
             with contextlib.suppress(OSError):
                 folder.rmdir()

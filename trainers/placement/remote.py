@@ -198,6 +198,9 @@ class WorkerLearner:
         self._host.call(self._target, "load_pull", state)
         (self.coef,) = self._host.read(self._target, "coef")
 
+    def collect(self) -> None:
+        """Nothing: a worker holds whole models."""
+
     def save_optimizer(self, path: Path) -> None:
         """Write the state of the optimiser; the folder is shared with the worker."""
         self._host.call(self._target, "save_optimizer", path.absolute())

@@ -155,8 +155,3 @@ class PolicyWorker:
     def read(self, target: str, *names: str) -> tuple[Any, ...]:
         """Attributes of an object."""
         return tuple(getattr(self._objects[target], name) for name in names)
-
-    def reads(self, path: str) -> str:
-        """Contents of a small file, "" if there is none: whether a folder is shared with the driver."""
-        file = Path(path)
-        return file.read_text(encoding="utf-8") if file.is_file() else ""

@@ -7,17 +7,19 @@ draws follow from the seed and the step. The samples of replaced tasks count whe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from palaver.core import stable_seed
+from palaver.core import ConfigError, stable_seed
 from palaver.episodes import Episode
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.config.run import AlgorithmConfig, RunConfig
 from palaver.trainers.objectives.advantages import ALMOST_EQUAL
 from palaver.trainers.rollout.batch import add_advantages, make_batch
+from palaver.trainers.rollout.episodes import text_env
 
 Play = Callable[[Sequence[tuple[int, str]], int], list[Episode]]  # (place, task) and the round -> their episodes
 
@@ -39,6 +41,23 @@ def batch_of_tasks(tasks: Sequence[str], size: int, seed: int, step: int) -> lis
         order = np.random.default_rng(stable_seed(seed, "order", epoch)).permutation(len(tasks))
         batch.append(tasks[order[index]])
     return batch
+
+
+def with_epochs(config: RunConfig) -> RunConfig:
+    """The config with `train.steps` of `train.epochs` passes over the tasks, the last step filled up.
+
+    Raises:
+        ConfigError: the run trains on pairs of a file, or its environment cannot be made.
+        TaskError: the tasks cannot be read.
+    """
+    train = config.train
+    if train.epochs is None:
+        return config
+    if config.algorithm.pairs.file:
+        raise ConfigError("train.epochs counts passes over env.tasks, and this run trains on pairs: set train.steps")
+    tasks = len(text_env(config.env.id, config.env.keywords()).tasks)
+    steps = math.ceil(round(train.epochs * tasks, 6) / train.prompts_per_step)
+    return config.model_copy(update={"train": train.model_copy(update={"steps": steps})})
 
 
 @dataclass(slots=True)

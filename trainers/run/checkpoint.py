@@ -7,6 +7,7 @@ does not match its manifest is corrupt: it is reported, and the checkpoint befor
                             policies/NAME/        as `policy.save` writes it
                             optimizers/NAME.pt    state of the policy's optimiser
                             updater.pt            other state of the run
+                            rollouts.pt           rollouts of later steps, if there are any
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from palaver.utils.run_folder import files_in, publish_folder
 
 MANIFEST = "manifest.json"
 UPDATER = "updater.pt"
+ROLLOUTS = "rollouts.pt"
 PREFIX = "step-"
 
 
@@ -41,6 +43,7 @@ def save(
     updater: Mapping[str, Any],
     keep: int,
     agents: Mapping[str, str],
+    rollouts: Mapping[int, Any] | None = None,
 ) -> Path:
     """Write the checkpoint after `step`, and remove all but the newest `keep`.
 
@@ -52,6 +55,7 @@ def save(
         updater: other state of the run: tensors, numbers and texts in mappings and lists.
         keep: number of checkpoints to keep, at least 1.
         agents: agent -> the agent that its policy was first assigned to.
+        rollouts: step -> rollout that waits for its update, as plain as `updater`.
     """
     checkpoint = folder_of(run, step)
 
@@ -61,6 +65,8 @@ def save(
             policy.save(folder / "policies" / name)
             optimizers[name](folder / "optimizers" / f"{name}.pt")
         save_state(dict(updater), folder / UPDATER)
+        if rollouts:
+            save_state(dict(rollouts), folder / ROLLOUTS)
         files = {str(path.relative_to(folder)): _sha256(path) for path in files_in(folder)}
         versions = {name: policy.version for name, policy in policies.items()}
         manifest = {"format": FORMAT, "step": step, "files": files, "versions": versions, "agents": dict(agents)}
@@ -126,6 +132,12 @@ def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) ->
 def load_updater(folder: Path) -> dict[str, Any]:
     """State that `save` was given as `updater`, on the CPU."""
     return dict(torch.load(folder / UPDATER, map_location="cpu", weights_only=True))
+
+
+def load_rollouts(folder: Path) -> dict[int, Any]:
+    """Rollouts that `save` was given, on the CPU; empty without one."""
+    path = folder / ROLLOUTS
+    return dict(torch.load(path, map_location="cpu", weights_only=True)) if path.is_file() else {}
 
 
 def _manifest(folder: Path) -> Any:

@@ -2,14 +2,16 @@
 
 A trained number takes 4 bytes of weight, 4 of gradient and 8 of Adam's moments in fp32, and the copy that generation
 computes with 2 more in bf16 (4 in fp32): 18 bytes; a reference of the KL penalty 4 more. A frozen base under adapters
-takes 2 and the copy 2 in bf16.
+takes 2 and the copy 2 in bf16. Weights sharded over n GPUs (`placement.shard=fsdp2`) take 16 / n, and whole copies in
+the dtype of generation, one to take the weights over and one that is folded.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,9 @@ def model_shape(source: str) -> Any | None:
                 return AutoModelForCausalLM.from_config(shape)
     except (OSError, ValueError):
         return None
+
+
+SHARDED_OVER = (2, 8)  # GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +105,37 @@ def memory_plan(config: RunConfig, model: Any, work: TeamWork) -> dict[str, Memo
         cache=_cache(config, model, work, work.agents, dtype),
         activations=_activations(config, model, work, 1, dtype),
     )
-    return {
+    plan = {
         "separate, all agents on one GPU": estimate(work.agents, 1),
         "separate, a GPU for each agent": estimate(1, 1),
         "shared": estimate(1, work.agents),
         "lora": lora,
     }
+    for size in SHARDED_OVER if work.critic == "none" else ():  # critics are not sharded
+        plan[f"separate, fsdp2 over {size} GPUs"] = _sharded(config, model, work, size, dtype, reference)
+    return plan
+
+
+def _sharded(
+    config: RunConfig, model: Any, work: TeamWork, size: int, dtype: torch.dtype, reference: int
+) -> MemoryEstimate:
+    """Memory of each of `size` GPUs over which the policies of all agents are sharded.
+
+    Embedding and head are whole, and two layers are gathered at a time.
+    """
+    numbers = sum(p.numel() for p in model.parameters())
+    ends = {model.get_input_embeddings().weight, model.get_output_embeddings().weight}
+    whole = sum(weight.numel() for weight in ends)
+    held = whole + math.ceil((numbers - whole) / size)
+    gathered = 2 * 4 * (numbers - whole) // model.config.get_text_config().num_hidden_layers
+    copies = dtype.itemsize * (2 if DenseDecoder.supports(model) else 1)
+    part = replace(work, rows=math.ceil(work.rows / size))
+    return MemoryEstimate(
+        weights=work.agents * (held * (4 + reference) + numbers * copies) + gathered,
+        optimizer=12 * work.agents * held,
+        cache=_cache(config, model, part, 1, dtype),
+        activations=_activations(config, model, part, 1, dtype),
+    )
 
 
 def adapter_numbers(model: Any, config: RunConfig) -> int:

@@ -105,5 +105,8 @@ class Learner(Protocol):
     def load_pull(self, state: Mapping[str, Any] | None) -> None:
         """Restore what `pull_state` returned."""
 
+    def collect(self) -> None:
+        """Gather what a checkpoint holds on the main process; called on every process before it is written."""
+
     def save_optimizer(self, path: Path) -> None:
         """Write the state of the optimiser."""

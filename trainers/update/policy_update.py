@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from palaver.agents.llm.model.load import checkpoint_gradients
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
 from palaver.core import CheckpointError, Sampling, stable_seed
-from palaver.trainers.config.run import OptimConfig, RunConfig
+from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.kl import penalty
 from palaver.trainers.objectives.losses import LossInputs, approximate_kl, token_weights
 from palaver.trainers.rollout.batch import Batch, sampled
@@ -24,12 +24,14 @@ from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import ModelFacts, model_facts
 from palaver.trainers.update.critic import Critic, chosen_samples
+from palaver.trainers.update.learning_rate import learning_rate_schedule
 from palaver.trainers.update.reference_model import Reference, reference_of
 from palaver.trainers.update.update_records import (
     NO_CORRECTION,
     Correction,
     UpdateInput,
     UpdateStats,
+    UpdateSums,
     correction,
     micro_batches,
     padded_rows,
@@ -38,35 +40,17 @@ from palaver.trainers.update.update_records import (
 )
 from palaver.trainers.value_decomposition.encoders import FrozenFeatures
 
-
-@dataclass(slots=True)
-class UpdateSums:
-    """Sums over micro-batches; `PolicyUpdater` sums all but the drift over processes too."""
-
-    loss: float = 0.0
-    kl: float = 0.0
-    moved: float = 0.0
-    tokens: float = 0.0
-    drift: float = 0.0
-    entropy: float = 0.0
-
-    def add(self, other: UpdateSums) -> None:
-        """Add another micro-batch in place; the drift is the maximum of both."""
-        self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
-        self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
-        self.drift = max(self.drift, other.drift)
+if TYPE_CHECKING:
+    from palaver.trainers.update.shards import Shards
 
 
-def learning_rate_schedule(config: OptimConfig, step: int, steps: int) -> float:
-    """Learning rate of `step`: linear warm-up, then constant, linear or cosine decay to 0."""
-    if step <= config.warmup:
-        return config.lr * step / (config.warmup + 1)
-    progress = (step - 1 - config.warmup) / max(1, steps - config.warmup)
-    if config.schedule == "linear":
-        return config.lr * (1 - progress)
-    if config.schedule == "cosine":
-        return config.lr * 0.5 * (1 + math.cos(math.pi * progress))
-    return config.lr
+def _shards(config: RunConfig, distributed: Distributed) -> Shards | None:
+    """Collective operations of a sharded policy; None where weights are whole."""
+    if config.placement.shard == "none" or distributed.size == 1:
+        return None
+    from palaver.trainers.update.shards import Shards
+
+    return Shards(distributed)
 
 
 class PolicyUpdater:
@@ -100,10 +84,11 @@ class PolicyUpdater:
         self.model: Any = policy.model
         if config.train.gradient_checkpointing:
             checkpoint_gradients(self.model)
-        optim = config.optim
+        optim, self.shards = config.optim, _shards(config, distributed)
         self.optimizer = torch.optim.AdamW(
-            policy.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay, fused=True
-        )
+            policy.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay,
+            fused=self.shards is None, foreach=None if self.shards is None else False,
+        )  # fmt: skip
         self.pass_tokens = config.train.pass_tokens(next(self.model.parameters()).device.type)
         agent = config.agent(policy.name)
         self.sampling = agent.sampling()  # log-probs are of the distribution that is sampled
@@ -180,12 +165,16 @@ class PolicyUpdater:
     def _log_probs(self, model: Any, batch: Batch, rows: Sequence[int], sampling: Sampling) -> dict[int, Tensor]:
         logps: dict[int, Tensor] = {}
         with torch.no_grad(), self.distributed.autocast():
-            for micro_batch in micro_batches(batch, rows, self.pass_tokens):
+            for micro_batch in self._passes(model, micro_batches(batch, rows, self.pass_tokens)):
                 completions = [batch.completions[row] for row in micro_batch]
                 prompts, answers = [u.prompt_ids for u in completions], [u.token_ids for u in completions]
                 logp, _ = response_logprobs(model, prompts, answers, sampling)
                 logps |= {row: v[: len(answer)] for row, v, answer in zip(micro_batch, logp, answers, strict=True)}
         return logps
+
+    def _passes(self, model: Any, batches: Iterator[list[int]]) -> Iterator[list[int]]:
+        """The batches; with shards also passes of no weight, until every process has made as many."""
+        return batches if self.shards is None else self.shards.passes(model, batches, self.sampling)
 
     def reference_log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
         """Row -> (T,) log-probs of its completion under the reference; empty without one.
@@ -204,13 +193,20 @@ class PolicyUpdater:
         if self.reference is not None:
             self.reference.advance(step)
 
+    def collect(self) -> None:
+        """Gather what a checkpoint holds on the main process; nothing where it is whole."""
+        if self.shards is not None:
+            self.shards.collect(self.policy, self.optimizer, self.reference)
+
     def save_optimizer(self, path: Path) -> None:
         """Write the state of the optimiser."""
-        checkpoint.save_state(self.optimizer.state_dict(), path)
+        checkpoint.save_state(self.optimizer.state_dict() if self.shards is None else self.shards.collected, path)
 
     def restore(self, folder: Path) -> None:
         """Restore the optimiser and the policy's version from a checkpoint, not its weights."""
         checkpoint.load_optimizer(folder, self.policy.name, self.optimizer)
+        if self.shards is not None:
+            self.shards.spread(self.optimizer)
         self.policy.version = checkpoint.version_of(folder, self.policy.name)
 
     def pull_state(self) -> dict[str, Any]:
@@ -301,12 +297,13 @@ class PolicyUpdater:
         fault: NumericalError | None = None
         paying = [row for row in rows if self._has_gradient(work, row)]
         with self.policy.active() as model:
-            for micro_batch in micro_batches(work.batch, paying, self.pass_tokens):
+            for micro_batch in self._passes(model, micro_batches(work.batch, paying, self.pass_tokens)):
                 try:
                     sums.add(self._backward(model, work, micro_batch, [scale * weights[row] for row in micro_batch]))
                 except NumericalError as error:
                     fault = error
-                    break
+                    if self.shards is None:  # else the others wait for the passes that are left
+                        break
         local_sums = sums.loss, sums.kl, sums.moved, sums.tokens, sums.entropy
         faults, loss, kl, moved, count, entropy = self.distributed.all_sum(float(fault is not None), *local_sums)
         if faults:
@@ -348,6 +345,8 @@ class PolicyUpdater:
         weight = torch.tensor(weights, dtype=logp.dtype, device=logp.device)[:, None] * kept
         value = torch.where(kept, per_token * weight, 0.0).sum()
         if not bool(torch.isfinite(value)):
+            if self.shards is not None:
+                self.distributed.accelerator.backward(logp.sum() * 0.0)
             raise NumericalError(f"the loss of {self.policy.name!r} is not finite", rows)
         moved = float(approximate_kl(logp.detach(), old, kept))
         self.distributed.accelerator.backward(value)
@@ -363,7 +362,8 @@ class PolicyUpdater:
 
     def _step(self, rate: float, rows: Sequence[int]) -> float:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        norm = self.distributed.clip_grad_norm(parameters, self.config.optim.max_grad_norm)
+        clip = self.distributed.clip_grad_norm if self.shards is None else self.shards.clip_grad_norm
+        norm = clip(parameters, self.config.optim.max_grad_norm)
         if not math.isfinite(norm):
             raise NumericalError(f"the gradient of {self.policy.name!r} is not finite", rows)
         for group in self.optimizer.param_groups:

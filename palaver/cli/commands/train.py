@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -76,6 +77,9 @@ def train(
         return
     need("training", "train")
     if dry_run:
+        from palaver.trainers.rollout.tasks import with_epochs
+
+        job = replace(job, config=with_epochs(job.config))
         summary, memory = check(job)
         announce(job)
         for line in memory:

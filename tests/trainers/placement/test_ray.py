@@ -118,6 +118,28 @@ def test_no_process_outlives_a_killed_run(model, tmp_path):
     assert not vanish(actors, 60.0)
 
 
+def test_ctrl_c_ends_a_run_after_its_step(model, tmp_path):
+    """The signal goes to every process of the terminal, those of the cluster too."""
+    (tmp_path / "run.yaml").write_text(dump(settings(model, train={"steps": 1000, "checkpoint_every": 500})))
+    command = [sys.executable, "-m", "palaver", "train", str(tmp_path / "run.yaml"), "--out", str(tmp_path / "run")]
+    quiet_streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, start_new_session=True, **quiet_streams)
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    try:
+        end = time.monotonic() + 240
+        while len(read_metrics(metrics)) < 3 and time.monotonic() < end:
+            assert process.poll() is None
+            time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(120) == 130
+    finally:
+        process.kill()
+        process.wait(60)
+    last = max(line["step"] for line in read_metrics(metrics))
+    assert checkpoint.step_of(checkpoint.newest(tmp_path / "run")[0]) == last < 1000
+    assert not vanish(actors)
+
+
 def test_what_the_cluster_cannot_give_is_refused_within_five_seconds(model, tmp_path):
     config = settings(model)
     wants = config.placement.model_copy(update={"gpus": 3.0})
@@ -140,13 +162,16 @@ def test_a_wrong_address_is_refused_within_five_seconds(address):
     assert time.monotonic() - began < 5
 
 
-def test_a_folder_that_a_worker_does_not_see_is_refused(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_workers.RayHost, "reads", lambda self, path: "")
+def test_a_folder_that_a_worker_does_not_see_is_refused_within_five_seconds(model, tmp_path, monkeypatch):
+    """As if what the driver writes did not reach the nodes: nothing is written."""
     config = settings(model)
-    with (
-        ray_workers.cluster(config.placement),
-        pytest.raises(ConfigError, match="does not see the run folder"),
-        ray_workers.ray_learners(config, ("a1", "a2"), tmp_path / "run", None),
-    ):
-        pass
+    with ray_workers.cluster(config.placement):
+        monkeypatch.setattr(Path, "write_text", lambda *_, **__: 0)
+        began = time.monotonic()
+        with (
+            pytest.raises(ConfigError, match="does not see the run folder"),
+            ray_workers.ray_learners(config, ("a1", "a2"), tmp_path / "run", None),
+        ):
+            pass
+        assert time.monotonic() - began < 5
     assert not (tmp_path / "run").exists()
