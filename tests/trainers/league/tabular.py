@@ -112,6 +112,9 @@ class TableLearner:
     def load_pull(self, state):
         self.reference = dict(state["reference"])
 
+    def collect(self):
+        pass
+
     def save_optimizer(self, path):
         path.write_bytes(b"")
 
