@@ -196,6 +196,7 @@ class MatrixEnv(TextEnv):
         self.solution = solve(table.shared() if shared else table)
         self.game = self.solution.game
         self.repeats, self.role_prompts, self.feedback = repeats, role_prompts, feedback
+        self.num_turns = repeats * self.game.horizon
         self.tables = prompts.written(self.game) if show_payoffs else ""
         self.max_return = max_return(self.game, repeats)
         self.competitive = bool(np.ptp(self.game.payoffs, axis=-1).any())
