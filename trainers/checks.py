@@ -11,6 +11,7 @@ from palaver.trainers.objectives.advantages import shared_reward
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
 from palaver.trainers.placement.checks import Check, device_checks, worker_checks
 from palaver.trainers.run.memory import most_rows
+from palaver.trainers.self_interest_checks import alignment_checks, past_self_checks, team_credit_check
 
 
 def refuse_contradictions(
@@ -44,7 +45,7 @@ def refuse_contradictions(
     checks = [
         *device_checks(config),
         *_players(config, algorithm, agents - len(config.team.frozen), at_once),
-        _competitive_team_credit(config, algorithm, zero_sum),
+        team_credit_check(config, algorithm, zero_sum),
         *_rollouts(config, algorithm),
         *(_mixing(config, algorithm, turns) if algorithm.mixer != "none" else ()),
     ]
@@ -58,7 +59,8 @@ def refuse_contradictions(
             *_kl_penalty(config, rows),
         ]
     checks += _pairs(config, algorithm, turns) if algorithm.pairs else []
-    checks += _alternatives(config, algorithm, turns)
+    checks += [*_alternatives(config, algorithm, turns), *past_self_checks(config, algorithm)]
+    checks += alignment_checks(config, algorithm, agents, turns) if algorithm.aligned else []
     checks += worker_checks(config, algorithm) if config.placement.kind != "local" else []
     refuse(checks)
 
@@ -276,17 +278,6 @@ def _corrections(config: RunConfig, algorithm: Algorithm) -> list[Check]:
             "a second above it, as algorithm.mask=[0.5, 5]",
         ),
     ]
-
-
-def _competitive_team_credit(config: RunConfig, algorithm: Algorithm, zero_sum: bool) -> Check:
-    """The team's reward as credit where it is constant."""
-    agents_may_differ = algorithm.critic != "joint" and algorithm.mixer == "none" and not algorithm.pairs
-    own = "algorithm.credit=own, or " if agents_may_differ else ""
-    return (
-        zero_sum and algorithm.credit is shared_reward,
-        f"{config.env.id} is zero-sum here: the mean reward of its agents is the same for every outcome, and "
-        f"{algorithm.name}, which credits every agent with it, learns nothing of the game: set {own}algorithm.name=rae",
-    )
 
 
 def _players(config: RunConfig, algorithm: Algorithm, trained: int, at_once: bool) -> list[Check]:

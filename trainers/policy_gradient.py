@@ -25,6 +25,7 @@ from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.metrics import describe, expected_returns
 from palaver.trainers.rollout.opponent import against
 from palaver.trainers.rollout.overlong import mean_overlong, overlong
+from palaver.trainers.rollout.past_selves import PastSelves
 from palaver.trainers.rollout.tasks import ResampledEpisodes, batch_of_tasks, resampled, sampled, spares, varies
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
@@ -43,11 +44,13 @@ class PolicyGradientLoop(BaseLoop):
         team: the agents' policies at the start.
         updater: updater of the policies.
         pairs: source of episodes in place of rollouts, if any.
+        past: past selves that play in a share of the tasks.
         opponent: policies of evaluations against a fixed opponent, by agent; empty if there are none.
     """
 
     team: Mapping[str, Policy]
     updater: Updater
+    past: PastSelves
     pairs: PairReader | None = None
     opponent: Mapping[str, Policy] = field(default_factory=dict)
 
@@ -62,7 +65,7 @@ class PolicyGradientLoop(BaseLoop):
         rolled = time.perf_counter()
         everyone = self.session.distributed.gather([*drawn.episodes, *drawn.replaced])
         episodes = only_scored(drawn.episodes, f"in step {step}")
-        batch, cache = make_batch(episodes, self.updater.agents), config.algorithm.overlong
+        batch, cache = make_batch(episodes, self.updater.agents, self.past.policies), config.algorithm.overlong
         if cache:
             limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
             batch = replace(batch, overlong=overlong(batch, limits, cache))
@@ -74,6 +77,7 @@ class PolicyGradientLoop(BaseLoop):
             learned = self.updater.update(estimated, step)
         except NumericalError as error:
             raise self.save_failed_rows(error, estimated.batch, episodes, step) from error
+        self.past.take(step)
         batch, done = estimated.batch, time.perf_counter()
         if self.session.run_logger:
             self.session.run_logger.episodes("train", step, everyone)
@@ -107,16 +111,20 @@ class PolicyGradientLoop(BaseLoop):
         tasks = batch_of_tasks(every, size, config.seed, step)
 
         def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
-            return rollout(
-                self.env,
-                team,
-                [task for _, task in mine],
-                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, self.updater.estimator.look_ahead),
-                sampling=self.sampling(step),
-                seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
-                workers=config.train.workers,
-                places=[index for index, _ in mine],
-            )
+            episodes = [
+                rollout(
+                    self.env,
+                    players,
+                    [task for _, task in some],
+                    SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, self.updater.estimator.look_ahead),
+                    sampling=self.sampling(step),
+                    seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
+                    workers=config.train.workers,
+                    places=[index for index, _ in some],
+                )
+                for players, some in self.past.lineups(step, team, mine, size)
+            ]
+            return [episode for played in episodes for episode in played]
 
         return resampled(
             self.session.distributed.shard(list(enumerate(tasks))),
@@ -202,7 +210,7 @@ class PolicyGradientLoop(BaseLoop):
         """Write policies, optimisers, and the state of the updater."""
         policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
         optimizers = {learner.policy.name: learner.save_optimizer for learner in self.updater.learners}
-        keep, state = self.session.config.train.keep, self.updater.state_dict()
+        keep, state = self.session.config.train.keep, self.updater.state_dict() | self.past.state_dict()
         checkpoint.save(self.session.folder, step, policies, optimizers, state, keep, self.seating(step))
 
     def seated(self, step: int) -> dict[str, Policy]:

@@ -37,12 +37,8 @@ from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.joint_prompt import refuse_long_joint
 from palaver.trainers.rollout.opponent import load_opponent, refuse_opponent
-from palaver.trainers.rollout.team import (
-    frozen_team,
-    model_options,
-    refuse_tiny,
-    warm_starts,
-)
+from palaver.trainers.rollout.past_selves import PastSelves
+from palaver.trainers.rollout.team import frozen_team, model_options, refuse_tiny, warm_starts
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
@@ -264,6 +260,9 @@ def _train_policies(
     longest = longest_prompt(config, env, eval_env, team)
     pairs = _pair_reader(config, algorithm, learners, distributed)
     updater = make_updater(config, algorithm, learners, distributed, begun.checkpoint)
+    whole = [learner.policy for learner in updater.learners if isinstance(learner.policy, LLMPolicy)]
+    past = PastSelves(config.team.past, whole, config.seed)
+    past.load_state_dict(checkpoint.load_updater(begun.checkpoint) if begun.checkpoint else {})
     rows = most_rows(config, len(updater.learners[0].agents), len(team), turns(config, env))
     read = 0
     if joint := updater.estimator.critics.get("joint"):
@@ -276,7 +275,7 @@ def _train_policies(
             learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
     with run_session(config, distributed, begun, console) as run:
-        PolicyGradientLoop(run, env, eval_env, team, updater, pairs, opponent).run()
+        PolicyGradientLoop(run, env, eval_env, team, updater, past, pairs, opponent).run()
     return begun.folder
 
 

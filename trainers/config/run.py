@@ -156,6 +156,7 @@ class AlgorithmConfig(Section):
     )
     factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor; see factor_clamped")
     decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
+    beta: float = Field(1.0, ge=0, description="weight of the other agents' advantages (adalign)")
     mixer: MixerConfig = MixerConfig()
     pairs: ComparedConfig = ComparedConfig()
 

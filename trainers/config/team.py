@@ -53,8 +53,16 @@ class LoraConfig(Section):
     )
 
 
+class PastConfig(Section):
+    """Past selves as opponents: in a share of the tasks one agent is played by its policy's earlier weights."""
+
+    share: float = Field(0.0, ge=0, lt=1, description="share of a step's tasks with a past self; 0: none")
+    every: int = Field(10, ge=1, description="updates between two weights that are kept")
+    keep: int = Field(30, ge=1, description="earlier weights that are kept, in host memory and in checkpoints")
+
+
 class TeamConfig(Section):
-    """Weight sharing between agents, and frozen agents."""
+    """Weight sharing between agents, frozen agents, and past selves."""
 
     kind: Kind = Field("separate", description="one model per agent, one for all, adapters on one, or different ones")
     lora: LoraConfig = LoraConfig()
@@ -64,6 +72,7 @@ class TeamConfig(Section):
     frozen: dict[str, str] = Field(
         {}, description="agents that are not trained: `scripted:NAME`, `hf:NAME`, `tiny` or `run:FOLDER`"
     )
+    past: PastConfig = PastConfig()
     swap_every: int = Field(0, ge=0, description="updates after which every policy moves to the next agent; 0: never")
 
     def trained(self, agents: Sequence[str]) -> list[str]:

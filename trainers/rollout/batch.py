@@ -147,7 +147,9 @@ class Batch:
         return torch.zeros_like(values).index_add_(0, self.action_row, values)
 
 
-def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = None) -> Batch:
+def make_batch(
+    episodes: Sequence[Episode], trained: Collection[str] | None = None, policies: Collection[str] = ()
+) -> Batch:
     """Make the table of episodes.
 
     Turns that episodes share become one joint step, completions that steps share one row. An answer with calls of tools
@@ -156,6 +158,7 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
     Args:
         episodes: episodes of a rollout.
         trained: agents whose completions are rows; None takes all. Rewards are kept for every agent.
+        policies: names of the policies that are trained; those of others, as past selves, give no rows. None: all are.
 
     Raises:
         ValueError: there is no such completion in any episode.
@@ -176,7 +179,8 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
             steps[turn.node] = len(turns)
             turns.append(turn)
             for agent, completion in turn.completions.items():
-                if agent not in turn.choice or (trained is not None and agent not in trained):
+                mine = not policies or episode.team[agent] in policies
+                if agent not in turn.choice or (trained is not None and agent not in trained) or not mine:
                     continue
                 key = (turn.group, agent, turn.choice[agent])
                 if key not in rows:
