@@ -24,8 +24,9 @@ from palaver.envs.matrix.env import MatrixEnv
 SHARES = {"kuhn": 0.2, "leduc": 0.3, "repeated": 0.3, "tictactoe": 0.2}
 REPEATED = ("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors", "matching-pennies")
 ROUNDS = 20
+FRESH = 0.6  # share of repeated games whose observations stand alone, with a memory of one round
 DONE = {"check": "checked", "bet": "opened", "raise": "raised", "call": "called"}
-TINY = {"steps": 700, "batch": 16, "texts": 20000, "most_answers": 6, "adam_lr": 0.003, "decay": 0.6}
+TINY = {"steps": 600, "batch": 16, "texts": 20000, "most_answers": 6, "adam_lr": 0.003, "decay": 0.6}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -58,24 +59,27 @@ def _situation(state: kuhn.KuhnState | leduc.LeducState | BoardState, player: in
     if isinstance(state, BoardState):
         return f"my stone is {STONES[player]}"
     acts = state.acts if isinstance(state, kuhn.KuhnState) else state.first if state.second is None else state.second
-    public = (
-        f" public card {state.cards[2]}," if isinstance(state, leduc.LeducState) and state.second is not None else ""
-    )
-    return f"my card {state.cards[player]},{public} {' '.join(DONE[act] for act in acts) or 'begins'}"
+    shown = [f"my card {state.cards[player]},"]
+    if isinstance(state, leduc.LeducState) and state.second is not None:
+        shown.append(f"public card {state.cards[2]},")
+    return " ".join([*shown, *([DONE[act] for act in acts] or ["begins"])])
 
 
 def _draw_round(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
     """Draw a player's conversation in some round of a repeated game of random actions."""
-    env = _make_env(rng.choice(REPEATED))
+    fresh = rng.random() < FRESH
+    env = _make_env(rng.choice(REPEATED), fresh)
     observations, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
-    agent, turns = rng.choice(env.agents), rng.choice((0, *(rng.randrange(1, most) for most in (4, 4, ROUNDS))))
+    agent = rng.choice(env.agents)
+    turns = rng.randrange(2) if fresh else rng.choice((0, *(rng.randrange(1, most) for most in (4, 4, ROUNDS))))
     conversation: Conversation = (Message("user", observations[agent]),)
     situation = "begins"
     for _ in range(turns):
         joint = {name: rng.choice(infos[name]["legal_actions"]) for name in env.agents}
         answer = f"{agent} {situation}: {joint[agent]}."
         observations, *_, infos = env.step(joint)
-        conversation += (Message("assistant", answer), Message("user", observations[agent]))
+        past = () if fresh else (*conversation, Message("assistant", answer))
+        conversation = (*past, Message("user", observations[agent]))
         places = [actions.index(joint[name]) + 1 for name, actions in zip(joint, env.game.actions, strict=True)]
         situation = f"after {places[0]} {places[1]}"
     return conversation, f"{agent} {situation}", tuple(infos[agent]["legal_actions"])
@@ -87,5 +91,5 @@ def _games() -> dict[str, ExtensiveGame[Any]]:
 
 
 @functools.cache
-def _make_env(game: str) -> MatrixEnv:
-    return MatrixEnv(game, repeats=ROUNDS, feedback=True)
+def _make_env(game: str, fresh: bool) -> MatrixEnv:
+    return MatrixEnv(game, repeats=ROUNDS, feedback=True, fresh=fresh)
