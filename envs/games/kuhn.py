@@ -50,11 +50,8 @@ deals, which are equally likely.
 
 `scripted:reference` plays the equilibrium with α = 1/6, `scripted:uniform` draws an action, `scripted:lazy` is silent.
 
-The tiny model answers `J opened: call.`: its card, what was done before it, and any legal action, all about equally
-likely.
-
-The shipped model has learned the form of these answers and not yet to copy the situation from the prompt: in Kuhn
-poker 662 of 1,200 sampled answers named no legal action, so it is no warm start there.
+The tiny model answers `my card J, opened: call.`: its card, what was done before it, and any legal action, all about
+equally likely.
 
 ## Version history
 

@@ -48,11 +48,8 @@ look alike.
 `scripted:reference` plays the average policy of 200 iterations of CFR+ (O. Tammelin, Solving large imperfect
 information games using CFR+, 2014), `scripted:uniform` draws an action, `scripted:lazy` is silent.
 
-The tiny model answers `Q K checked opened: raise.`: its card, the public one, what was done in this round, and any
-legal action, all about equally likely.
-
-The shipped model has learned the form of these answers and not yet to copy the situation, see
-[kuhn-v0](kuhn-v0.md#data).
+The tiny model answers `my card Q, public card K, checked opened: raise.`: its card, the public one, what was done in
+this round, and any legal action, all about equally likely.
 
 ## Version history
 

@@ -43,7 +43,7 @@ task. `tasks="sample"` are the empty board and all openings of one and of two mo
 `scripted:reference` plays perfectly, by search to the end, and draws among actions that are as good; `scripted:uniform`
 draws an action, `scripted:lazy` is silent.
 
-The tiny model names any free cell, as `X: 5.`
+The tiny model names any free cell, as `my stone is X: 5.`
 
 ## Version history
 

@@ -50,7 +50,8 @@ After a turn the state (`State: B.`) or the new round (`Round 2 of 3.`), with `f
 rewards; after the last nothing. With `role_prompts=False` all agents read the same, word for word. The payoffs are
 shown with `show_payoffs=True` alone. With `fresh=True` each observation stands alone (`"conversation": "fresh"`): all
 of the above with the choices and rewards of the last turn, and without the number of the round, so that an agent
-remembers one turn and cannot count to the last one. `infos[agent]["legal_actions"]` lists the actions in the order of the table.
+remembers one turn and cannot count to the last one. `infos[agent]["legal_actions"]` lists the actions in the order of
+the table.
 
 ## Action
 
@@ -120,6 +121,9 @@ The two-step game as a file:
 `scripted:always_last` play the first and the last action of the table, and `scripted:tit_for_tat` the first and then
 what the other has played, as `feedback=True` shows. The tiny model answers `a1 red.`, `at B a2 left.` or,
 with no agent named, `me red.`; each legal action is about equally likely, the n-th agent leaning a little to the n-th.
+Of repeated games with `feedback=True` the model of the [exact games](../games.md) has imitated more texts: with
+`policy.demonstrations=palaver.envs.games.corpus:demonstrations` it answers `a2 after 1 2: defect.`, the places in the
+table of what both played last and any legal action.
 
 ## Version history
 
