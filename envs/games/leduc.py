@@ -66,7 +66,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import TaskError
-from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.games.env import GameEnv
 from palaver.envs.games.game import PLAYERS, ExtensiveGame
 from palaver.text import one_line
@@ -202,12 +201,5 @@ class LeducEnv(GameEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = {**GameEnv.metadata, "name": "leduc_v0"}
-
-    def __init__(
-        self,
-        tasks: str | Path = "sample",
-        penalty: float | None = None,
-        render_mode: str | None = None,
-        max_length: int = MAX_LENGTH,
-    ) -> None:
-        super().__init__(GAME, Path(__file__).with_name("leduc.jsonl"), tasks, penalty, render_mode, max_length)
+    game = GAME
+    sample = Path(__file__).with_name("leduc.jsonl")
