@@ -26,7 +26,7 @@ REPEATED = ("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors", 
 ROUNDS = 20
 FRESH = 0.6  # share of repeated games whose observations stand alone, with a memory of one round
 DONE = {"check": "checked", "bet": "opened", "raise": "raised", "call": "called"}
-TINY = {"steps": 600, "batch": 16, "texts": 20000, "most_answers": 6, "adam_lr": 0.003, "decay": 0.6}
+TINY = {"steps": 700, "batch": 16, "texts": 20000, "most_answers": 6, "adam_lr": 0.003, "decay": 0.6}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
