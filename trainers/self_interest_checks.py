@@ -35,18 +35,12 @@ def past_self_checks(config: RunConfig, algorithm: Algorithm) -> list[Check]:
     engines = {config.agent(agent).engine for agent in ["", *config.team.agents]}
     copies = config.team.kind != "lora" and "vllm" not in engines and config.placement.kind == "local"
     alone = algorithm.critic != "joint" and algorithm.mixer == "none" and not algorithm.pairs
-    size = config.train.prompts_per_step
     return [
         (
             config.team.past.share > 0 and not (copies and alone and algorithm.order == "together"),
             "team.past keeps whole models in this process, each of which learns from its own rows: set "
             "team.kind=separate (or shared), policy.engine=auto and placement.kind=local with an algorithm without "
             "joint critic, mixer, pairs and order, or team.past.share=0",
-        ),
-        (
-            config.team.past.share > 0 and int(config.team.past.share * size) < 1,
-            f"team.past.share={config.team.past.share:g} is no task of the {size} of a step: raise it, or "
-            "train.prompts_per_step",
         ),
         (
             config.team.past.share > 0 and config.team.swap_every > 0,

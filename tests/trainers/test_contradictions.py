@@ -107,7 +107,6 @@ REFUSED = [
     (["algorithm.name=adalign"], "lengths-v0 has 2 agents and 1 turns here"),
     (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.credit=team"], "for agents with rewards of their own"),
     (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.turns=best"], "were not played on"),
-    (["team.past.share=0.5"], "team.past.share=0.5 is no task of the 1 of a step"),
     (["team.past.share=0.5", "train.prompts_per_step=2", "team.kind=lora"], "team.past keeps whole models"),
     (["team.past.share=0.5", "train.prompts_per_step=2", "algorithm.name=happo"], "team.past keeps whole models"),
     (["team.past.share=0.5", "train.prompts_per_step=2", "team.swap_every=2"], "set one of the two to 0"),

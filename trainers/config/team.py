@@ -56,7 +56,7 @@ class LoraConfig(Section):
 class PastConfig(Section):
     """Past selves as opponents: in a share of the tasks one agent is played by its policy's earlier weights."""
 
-    share: float = Field(0.0, ge=0, lt=1, description="share of a step's tasks with a past self; 0: none")
+    share: float = Field(0.0, ge=0, lt=1, description="share of a step's tasks with a past self, rounded down")
     every: int = Field(10, ge=1, description="updates between two weights that are kept")
     keep: int = Field(30, ge=1, description="earlier weights that are kept, in host memory and in checkpoints")
 
