@@ -111,7 +111,8 @@ def test_what_a_trainer_refuses_is_told_and_the_rest_is_run(tmp_path):
 
 def test_a_row_left_out_everywhere():
     reason = "lab.without.rae=no self-play here"
-    assert set(plan.load("lab", [reason, "lab.games=[xor]"]).algorithms) == set(ALGORITHMS) - {"rae", "cory", "grpo", "adalign"}
+    left = set(ALGORITHMS) - {"rae", "cory", "grpo", "adalign"}
+    assert set(plan.load("lab", [reason, "lab.games=[xor]"]).algorithms) == left
     with pytest.raises(ConfigError, match=r"lab.algorithms: rae is left out by lab.without: no self-play here"):
         plan.load("lab", [*TWO, reason])
     with pytest.raises(ConfigError, match=r"lab.without: there is no 'raee'"):
