@@ -1,4 +1,4 @@
-"""Past selves as opponents: the tasks they play, that nothing they say is trained on, and that a run resumes exactly."""
+"""Past selves as opponents: the tasks they play, that nothing they say is trained on, and resuming exactly."""
 
 from __future__ import annotations
 
