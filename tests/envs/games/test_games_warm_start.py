@@ -74,7 +74,7 @@ def test_a_short_fit_gives_every_information_set_of_kuhn_poker_its_own_probabili
         demos += [((Message("user", prompt),), f"{corpus._situation(state, player)}: {action}.") for action in actions]
     prompts, texts = zip(*encode(tokenizer, demos), strict=True)
     target, optimizer = torch.tensor(wanted), torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for _ in range(60):
+    for _ in range(150):
         optimizer.zero_grad()
         (-(target[:, None] * response_logprobs(model, prompts, texts)[0]).sum()).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
