@@ -5,7 +5,8 @@ actions of a prompt in one batch leave no noise of a draw between them. Its answ
 `a2 after 1 2: defect.`) restate what an action may have to depend on, because a model of two layers does not look into
 its prompt for what no answer has ever depended on. They do so in words that are no legal actions, since the first of
 these counts. A value that is copied follows its key at once (`card J`): then one earlier place of the prompt, the one
-after the key, is all that the second layer has to look for.
+after the key, is all that the second layer has to look for. A quarter of the prompts are no game's: exercises with many
+keys and values, for three cards alone are too little to learn to copy from.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from palaver.envs.games.game import ExtensiveGame
 from palaver.envs.games.lines import STONES, BoardState, tic_tac_toe
 from palaver.envs.matrix.env import MatrixEnv
 
-SHARES = {"kuhn": 0.2, "leduc": 0.3, "repeated": 0.3, "tictactoe": 0.2}
+SHARES = {"kuhn": 0.15, "leduc": 0.25, "repeated": 0.2, "tictactoe": 0.15, "drill": 0.25}
 REPEATED = ("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors", "matching-pennies")
 ROUNDS = 20
 FRESH = 0.6  # share of repeated games whose observations stand alone, with a memory of one round
+KEYS = ("card", "public card", "stone", "round", "chip", "place")
+VALUES = ("J", "Q", "K", "X", "O", "first", "second", *map(str, range(1, 10)))
+LISTED = ("check", "bet", "fold", "call", "raise", "cooperate", "defect", *VALUES)
 DONE = {"check": "checked", "bet": "opened", "raise": "raised", "call": "called"}
-TINY = {"steps": 700, "batch": 16, "texts": 20000, "most_answers": 6, "adam_lr": 0.003, "decay": 0.6}
+TINY = {"steps": 850, "batch": 16, "texts": 20000, "most_answers": 6, "adam_lr": 0.003}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -45,6 +49,8 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
     name = rng.choices([*SHARES], [*SHARES.values()])[0]
     if name == "repeated":
         return _draw_round(rng)
+    if name == "drill":
+        return _draw_drill(rng)
     game = _games()[name]
     states = [game.start(rng.choice([*game.deals()]))]
     while game.mover(states[-1]) is not None:
@@ -53,6 +59,16 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
     player = game.mover(state)
     assert player is not None
     return (Message("user", game.prompt(state, player)),), _situation(state, player), game.actions(state)
+
+
+def _draw_drill(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
+    """Draw an exercise in copying: values of keys, of which two are asked for, and a list to choose from."""
+    values = {key: rng.choice(VALUES) for key in rng.sample(KEYS, len(KEYS))}
+    first, second = rng.sample(KEYS, 2)
+    actions = tuple(rng.sample(LISTED, rng.randint(2, 5)))
+    shown = " ".join(f"Your {key}: {value}." for key, value in values.items())
+    prompt = f"{shown}\nSay: {first}, {second}.\nActions: {', '.join(actions)}."
+    return (Message("user", prompt),), f"my {first} {values[first]}, {second} {values[second]}", actions
 
 
 def _situation(state: kuhn.KuhnState | leduc.LeducState | BoardState, player: int) -> str:
