@@ -11,6 +11,7 @@ from palaver.trainers.objectives.advantages import shared_reward
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
 from palaver.trainers.placement.checks import Check, device_checks, shard_checks, worker_checks
 from palaver.trainers.run.memory import most_rows
+from palaver.trainers.self_interest_checks import alignment_checks, team_credit_check
 from palaver.trainers.update.off_policy_checks import correction_checks, lead_checks
 
 
@@ -45,7 +46,7 @@ def refuse_contradictions(
     checks = [
         *device_checks(config),
         *_players(config, algorithm, agents - len(config.team.frozen), at_once),
-        _competitive_team_credit(config, algorithm, zero_sum),
+        team_credit_check(config, algorithm, zero_sum),
         *_rollouts(config, algorithm),
         *(_mixing(config, algorithm, turns) if algorithm.mixer != "none" else ()),
     ]
@@ -60,6 +61,7 @@ def refuse_contradictions(
         ]
     checks += _pairs(config, algorithm, turns) if algorithm.pairs else []
     checks += _alternatives(config, algorithm, turns)
+    checks += alignment_checks(config, algorithm, agents, turns) if algorithm.aligned else []
     checks += worker_checks(config, algorithm) if config.placement.kind != "local" else []
     checks += shard_checks(config, algorithm) if config.placement.shard != "none" else []
     checks += lead_checks(config, algorithm) if config.train.rollout_lead else []
@@ -255,17 +257,6 @@ def _ratios(config: RunConfig, algorithm: Algorithm, prompts_differ: bool) -> li
             "to 1",
         ),
     ]
-
-
-def _competitive_team_credit(config: RunConfig, algorithm: Algorithm, zero_sum: bool) -> Check:
-    """The team's reward as credit where it is constant."""
-    agents_may_differ = algorithm.critic != "joint" and algorithm.mixer == "none" and not algorithm.pairs
-    own = "algorithm.credit=own, or " if agents_may_differ else ""
-    return (
-        zero_sum and algorithm.credit is shared_reward,
-        f"{config.env.id} is zero-sum here: the mean reward of its agents is the same for every outcome, and "
-        f"{algorithm.name}, which credits every agent with it, learns nothing of the game: set {own}algorithm.name=rae",
-    )
 
 
 def _players(config: RunConfig, algorithm: Algorithm, trained: int, at_once: bool) -> list[Check]:

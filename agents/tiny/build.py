@@ -179,7 +179,8 @@ def _key(generate: Generator, recipe: Recipe, seed: int) -> str:
     ]
     if not texts:
         raise PolicyError("the demonstrations are empty: the tiny model has nothing to learn from")
-    content = json.dumps([asdict(recipe), seed, texts], sort_keys=True)
+    settings = {name: value for name, value in asdict(recipe).items() if value is not None}
+    content = json.dumps([settings, seed, texts], sort_keys=True)
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 

@@ -42,6 +42,8 @@ class Recipe:
         context: most tokens of prompt and answer together.
         texts: demonstrations trained on, cycled.
         batch: prompts per step, each with all its answers.
+        most_answers: answers of a prompt in one batch at most, the others come in further ones; None for all. With few
+            prompts and many answers a prompt would otherwise be met once or twice, in a batch that it dominates.
         steps: updates.
         muon_lr: rate of the matrices.
         adam_lr: rate of everything else.
@@ -61,6 +63,7 @@ class Recipe:
     context: int = 4096
     texts: int = 7200
     batch: int = 6
+    most_answers: int | None = None
     steps: int = 300
     muon_lr: float = 0.02
     adam_lr: float = 0.01
@@ -181,7 +184,7 @@ def train(
     with _alone(recipe.threads, stable_seed("tiny", seed)):
         model = new_model(recipe, tokenizer).train()
         optimizers = _optimizers(model, recipe)
-        batches = _batches(pairs, recipe.batch, random.Random(stable_seed("tiny order", seed)))
+        batches = _batches(pairs, recipe.batch, recipe.most_answers, random.Random(stable_seed("tiny order", seed)))
         for step in range(1, recipe.steps + 1):
             prompts, answers = zip(*next(batches), strict=True)
             logprobs, mask = response_logprobs(model, prompts, answers)
@@ -206,8 +209,8 @@ def _optimizers(model: nn.Module, recipe: Recipe) -> list[tuple[torch.optim.Opti
     ]
 
 
-def _batches(pairs: Sequence[Pair], size: int, rng: random.Random) -> Iterator[list[Pair]]:
-    """Batches of `size` prompts with all their answers, without end: passes in shuffled order.
+def _batches(pairs: Sequence[Pair], size: int, most: int | None, rng: random.Random) -> Iterator[list[Pair]]:
+    """Batches of `size` prompts with their answers, `most` at most, without end: passes in shuffled order.
 
     Prompts of like length share a batch, to save padding.
     """
@@ -216,7 +219,11 @@ def _batches(pairs: Sequence[Pair], size: int, rng: random.Random) -> Iterator[l
         prompts.setdefault(tuple(pair[0]), []).append(pair)
     pool: list[list[Pair]] = []
     while True:
-        order = list(prompts.values())
+        order = [
+            answers[start : start + (most or len(answers))]
+            for answers in prompts.values()
+            for start in range(0, len(answers), most or len(answers))
+        ]
         rng.shuffle(order)
         pool += order
         while len(pool) >= size * POOL:

@@ -17,7 +17,7 @@ DASHES: tuple[tuple[float, ...], ...] = ((), (4.5, 1.3), (1.2, 1.2), (6, 1.3, 1.
 ALGORITHM_ORDER = (
     *("magrpo", "ippo", "mappo", "iac", "marloo", "maac", "happo", "cory"),
     *("rae", "mareinforce", "maremax", "grpo", "dr-grpo", "dapo", "gspo", "cispo", "drmas", "atgrpo", "atgrpo-team"),
-    *("c3", "madpo", "vdn", "qmix", "marshal"),
+    *("c3", "madpo", "vdn", "qmix", "marshal", "adalign"),
 )
 
 

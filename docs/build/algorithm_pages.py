@@ -17,6 +17,7 @@ from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.config.preferences import ComparedConfig, PairsConfig, choose
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig, OptimConfig
 from palaver.trainers.objectives.advantages import normalize
+from palaver.trainers.objectives.alignment import aligned_advantage, past_advantage
 from palaver.trainers.objectives.lambda_returns import lambda_returns, whiten
 from palaver.trainers.objectives.losses import LossInputs, cispo, ppo_clip
 from palaver.trainers.objectives.token_values import TokenValues, token_returns
@@ -32,6 +33,7 @@ WON = (1.0, -1.0, 1.0, 1.0)  # returns of consecutive episodes
 VALUES = (0.25, 0.25, 1.5, 1.5)  # of two prompts, two samples each
 TOKENS = (2.0, (0.5, 1.0, 1.5), (0.1, 0.2, 0.3))  # reward of a completion, values and costs of its tokens
 CHAIN = ((0.0, 1.0), (0.3, 0.6), 0.9)  # rewards and values of two turns, discount
+CREDITED = ((1.0, 2.0, 3.0), (1.0, 1.0, 1.0))  # advantages of two agents by turn
 MARGINS = (-2.0, 0.0, 2.0, 10.0)
 BETA = 0.5
 RATIOS = (0.5, 0.9, 1.1, 1.5)
@@ -89,6 +91,8 @@ def example(algorithm: Algorithm) -> str:
         tables = [_mixed, _credited]
     if algorithm.pairs:
         tables = [_margins, _compared]
+    if algorithm.aligned:
+        tables = [_siblings, _aligned]
     if algorithm.loss in (ppo_clip, cispo):
         tables = [*tables, _ratios]
     return "\n\n".join(table(algorithm) for table in tables)
@@ -104,6 +108,20 @@ def _siblings(algorithm: Algorithm) -> str:
         label = f"`normalize: {how}`" + (f", `std: {kind}`" if how != "none" else "")
         lines.append((f"advantage, {label}", *_numbers(advantage.tolist())))
     return markdown_table(("", *(f"sample {n}" for n in range(1, len(RETURNS) + 1))), lines)
+
+
+def _aligned(algorithm: Algorithm) -> str:  # noqa: ARG001 - every table has the same argument
+    """Advantages of two agents in a chain of three turns, aligned."""
+    advantage = torch.tensor(CREDITED, dtype=torch.float64).T
+    parent, turn = torch.tensor([-1, 0, 1]), torch.tensor([0, 1, 2])
+    lines = [("A of agent 1", *_numbers(CREDITED[0])), ("A of agent 2", *_numbers(CREDITED[1]))]
+    for discount, beta in ((1.0, 1.0), (0.5, 2.0)):
+        label = f"`discount: {discount:g}`, `beta: {beta:g}`"
+        past = past_advantage(advantage, parent, turn, discount)[:, 0]
+        aligned = aligned_advantage(advantage, parent, turn, discount, beta)[:, 0]
+        lines.append((f"w of agent 1, {label}", *_numbers(past.tolist())))
+        lines.append((f"A* of agent 1, {label}", *_numbers(aligned.tolist())))
+    return markdown_table(("", "turn 1", "turn 2", "turn 3"), lines)
 
 
 def _errors(algorithm: Algorithm) -> str:

@@ -81,6 +81,7 @@ class ConnectFourEnv(GameEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = {**GameEnv.metadata, "name": "connect4_v0"}
+    sample = Path(__file__).with_name("connect4.jsonl")
 
     def __init__(
         self,
@@ -97,5 +98,5 @@ class ConnectFourEnv(GameEnv):
         whole_number("length", length, 3, LARGEST)
         if length > max(rows, columns):
             raise ConfigError(f"length: no line of {length} fits on {rows} rows and {columns} columns")
-        game = connect_four(rows, columns, length)
-        super().__init__(game, Path(__file__).with_name("connect4.jsonl"), tasks, penalty, render_mode, max_length)
+        self.game = connect_four(rows, columns, length)
+        super().__init__(tasks, penalty, render_mode, max_length)

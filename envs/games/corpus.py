@@ -1,14 +1,18 @@
-"""Imitation texts of exact games and repeated matrix games: a situation, any legal action.
+"""Imitation texts of exact games and repeated matrix games: a situation, then each legal action once.
 
-A model that imitates them begins near a uniform policy over the legal actions, so that no text shows how to play. Its
-answers (`J opened: call.`, `a2 after 1 2: defect.`) restate what an action may have to depend on, because a model of
-two layers does not look into its prompt for what no answer has ever depended on. They do so in words that are no legal
-actions, since the first of these counts.
+A model that imitates them begins near a uniform policy over the legal actions, so that no text shows how to play; all
+actions of a prompt in one batch leave no noise of a draw between them. Its answers (`my card J, opened: call.`,
+`a2 after 1 2: defect.`) restate what an action may have to depend on, because a model of two layers does not look into
+its prompt for what no answer has ever depended on. They do so in words that are no legal actions, since the first of
+these counts. A value that is copied follows its key at once (`card J`): then one earlier place of the prompt, the one
+after the key, is all that the second layer has to look for. A quarter of the prompts are no game's: exercises with many
+keys and values, for three cards alone are too little to learn to copy from.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 from typing import Any
 
@@ -18,22 +22,26 @@ from palaver.envs.games.game import ExtensiveGame
 from palaver.envs.games.lines import STONES, BoardState, tic_tac_toe
 from palaver.envs.matrix.env import MatrixEnv
 
-ANSWERS = 4  # to each prompt; they share its computation in training
-SHARES = {"kuhn": 0.3, "leduc": 0.3, "repeated": 0.3, "tictactoe": 0.1}
+SHARES = {"kuhn": 0.15, "leduc": 0.25, "repeated": 0.2, "tictactoe": 0.15, "drill": 0.25}
 REPEATED = ("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors", "matching-pennies")
 ROUNDS = 20
+FRESH = 0.6  # share of repeated games whose observations stand alone, with a memory of one round
+KEYS = ("card", "public card", "stone", "round", "chip", "place")
+VALUES = ("J", "Q", "K", "X", "O", "first", "second", *map(str, range(1, 10)))
+LISTED = ("check", "bet", "fold", "call", "raise", "cooperate", "defect", *VALUES)
 DONE = {"check": "checked", "bet": "opened", "raise": "raised", "call": "called"}
-TINY = {"steps": 300, "texts": 7200}
+TINY = {"steps": 850, "batch": 16, "texts": 20000, "most_answers": 6, "adam_lr": 0.003}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers, `ANSWERS` to each of the environments' prompts."""
+    """`n` answers: to each of the environments' prompts that is drawn, every legal action once."""
     demos: list[tuple[Conversation, str]] = []
-    for index in range(-(-n // ANSWERS)):
-        rng = random.Random(stable_seed("exact games demonstrations", seed, index))
-        conversation, situation, actions = _draw_situation(rng)
-        demos += [(conversation, f"{situation}: {rng.choice(actions)}.") for _ in range(ANSWERS)]
-    return demos[:n]
+    for index in itertools.count():
+        if len(demos) >= n:
+            return demos[:n]
+        conversation, situation, actions = _draw_situation(random.Random(stable_seed("exact games", seed, index)))
+        demos += [(conversation, f"{situation}: {action}.") for action in actions]
+    raise AssertionError("unreachable: the loop ends by returning")
 
 
 def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
@@ -41,8 +49,9 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
     name = rng.choices([*SHARES], [*SHARES.values()])[0]
     if name == "repeated":
         return _draw_round(rng)
-    games: dict[str, ExtensiveGame[Any]] = {"kuhn": kuhn.GAME, "leduc": leduc.GAME, "tictactoe": tic_tac_toe()}
-    game = games[name]
+    if name == "drill":
+        return _draw_drill(rng)
+    game = _games()[name]
     states = [game.start(rng.choice([*game.deals()]))]
     while game.mover(states[-1]) is not None:
         states.append(game.after(states[-1], rng.choice(game.actions(states[-1]))))
@@ -52,31 +61,51 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
     return (Message("user", game.prompt(state, player)),), _situation(state, player), game.actions(state)
 
 
+def _draw_drill(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
+    """Draw an exercise in copying: values of keys, of which two are asked for, and a list to choose from."""
+    values = {key: rng.choice(VALUES) for key in rng.sample(KEYS, len(KEYS))}
+    first, second = rng.sample(KEYS, 2)
+    actions = tuple(rng.sample(LISTED, rng.randint(2, 5)))
+    shown = " ".join(f"Your {key}: {value}." for key, value in values.items())
+    prompt = f"{shown}\nSay: {first}, {second}.\nActions: {', '.join(actions)}."
+    return (Message("user", prompt),), f"my {first} {values[first]}, {second} {values[second]}", actions
+
+
 def _situation(state: kuhn.KuhnState | leduc.LeducState | BoardState, player: int) -> str:
     if isinstance(state, BoardState):
-        return STONES[player]
+        return f"my stone is {STONES[player]}"
     acts = state.acts if isinstance(state, kuhn.KuhnState) else state.first if state.second is None else state.second
-    public = [state.cards[2]] if isinstance(state, leduc.LeducState) and state.second is not None else []
-    return " ".join([state.cards[player], *public, *([DONE[act] for act in acts] or ["begins"])])
+    shown = [f"my card {state.cards[player]},"]
+    if isinstance(state, leduc.LeducState) and state.second is not None:
+        shown.append(f"public card {state.cards[2]},")
+    return " ".join([*shown, *([DONE[act] for act in acts] or ["begins"])])
 
 
 def _draw_round(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
     """Draw a player's conversation in some round of a repeated game of random actions."""
-    env = _make_env(rng.choice(REPEATED))
+    fresh = rng.random() < FRESH
+    env = _make_env(rng.choice(REPEATED), fresh)
     observations, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
-    agent, turns = rng.choice(env.agents), rng.choice((0, rng.randrange(1, 6)))
+    agent = rng.choice(env.agents)
+    turns = rng.randrange(2) if fresh else rng.choice((0, *(rng.randrange(1, most) for most in (4, 4, ROUNDS))))
     conversation: Conversation = (Message("user", observations[agent]),)
     situation = "begins"
     for _ in range(turns):
         joint = {name: rng.choice(infos[name]["legal_actions"]) for name in env.agents}
         answer = f"{agent} {situation}: {joint[agent]}."
         observations, *_, infos = env.step(joint)
-        conversation += (Message("assistant", answer), Message("user", observations[agent]))
+        past = () if fresh else (*conversation, Message("assistant", answer))
+        conversation = (*past, Message("user", observations[agent]))
         places = [actions.index(joint[name]) + 1 for name, actions in zip(joint, env.game.actions, strict=True)]
         situation = f"after {places[0]} {places[1]}"
     return conversation, f"{agent} {situation}", tuple(infos[agent]["legal_actions"])
 
 
 @functools.cache
-def _make_env(game: str) -> MatrixEnv:
-    return MatrixEnv(game, repeats=ROUNDS, feedback=True)
+def _games() -> dict[str, ExtensiveGame[Any]]:
+    return {"kuhn": kuhn.GAME, "leduc": leduc.GAME, "tictactoe": tic_tac_toe()}
+
+
+@functools.cache
+def _make_env(game: str, fresh: bool) -> MatrixEnv:
+    return MatrixEnv(game, repeats=ROUNDS, feedback=True, fresh=fresh)

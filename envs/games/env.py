@@ -20,6 +20,10 @@ MOST_PENALTY = 1e6
 class GameEnv(TextEnv):
     """A game of two players who act in turns.
 
+    Attributes:
+        game: its rules, of the class or set before `__init__`.
+        sample: file of its built-in tasks.
+
     Args:
         tasks: `sample`, or a path; a slice may follow.
         penalty: cost of an illegal answer, 0 or more; None is the span between the game's largest win and loss.
@@ -35,20 +39,20 @@ class GameEnv(TextEnv):
     competitive = True
     zero_sum = True
     shared_prompt_turns = (0,)
+    game: ExtensiveGame[Any]
+    sample: ClassVar[Path]
 
     def __init__(
         self,
-        game: ExtensiveGame[Any],
-        sample: Path,
         tasks: str | Path = "sample",
         penalty: float | None = None,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
-        self.game = game
+        game = self.game
         self.max_return = game.highest
         self.penalty = 2 * game.highest if penalty is None else _penalty(penalty)
-        loaded, _ = read_tasks(tasks, lambda task: game.start(task["deal"]), sample=sample, fields={"deal": str})
+        loaded, _ = read_tasks(tasks, lambda task: game.start(task["deal"]), sample=self.sample, fields={"deal": str})
         super().__init__(PLAYERS, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
         self.position = game.start(self.tasks[0]["deal"])
         self.tally = Tally.of(len(PLAYERS))

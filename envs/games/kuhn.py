@@ -50,11 +50,8 @@ deals, which are equally likely.
 
 `scripted:reference` plays the equilibrium with α = 1/6, `scripted:uniform` draws an action, `scripted:lazy` is silent.
 
-The tiny model answers `J opened: call.`: its card, what was done before it, and any legal action, all about equally
-likely.
-
-The shipped model has learned the form of these answers and not yet to copy the situation from the prompt: in Kuhn
-poker 662 of 1,200 sampled answers named no legal action, so it is no warm start there.
+The tiny model answers `my card J, opened: call.`: its card, what was done before it, and any legal action, all about
+equally likely.
 
 ## Version history
 
@@ -69,7 +66,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import TaskError
-from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.games.env import GameEnv
 from palaver.envs.games.game import PLAYERS, ExtensiveGame
 from palaver.text import one_line
@@ -165,12 +161,5 @@ class KuhnEnv(GameEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = {**GameEnv.metadata, "name": "kuhn_v0"}
-
-    def __init__(
-        self,
-        tasks: str | Path = "sample",
-        penalty: float | None = None,
-        render_mode: str | None = None,
-        max_length: int = MAX_LENGTH,
-    ) -> None:
-        super().__init__(GAME, Path(__file__).with_name("kuhn.jsonl"), tasks, penalty, render_mode, max_length)
+    game = GAME
+    sample = Path(__file__).with_name("kuhn.jsonl")

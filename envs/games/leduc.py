@@ -48,11 +48,8 @@ look alike.
 `scripted:reference` plays the average policy of 200 iterations of CFR+ (O. Tammelin, Solving large imperfect
 information games using CFR+, 2014), `scripted:uniform` draws an action, `scripted:lazy` is silent.
 
-The tiny model answers `Q K checked opened: raise.`: its card, the public one, what was done in this round, and any
-legal action, all about equally likely.
-
-The shipped model has learned the form of these answers and not yet to copy the situation, see
-[kuhn-v0](kuhn-v0.md#data).
+The tiny model answers `my card Q, public card K, checked opened: raise.`: its card, the public one, what was done in
+this round, and any legal action, all about equally likely.
 
 ## Version history
 
@@ -69,7 +66,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import TaskError
-from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.games.env import GameEnv
 from palaver.envs.games.game import PLAYERS, ExtensiveGame
 from palaver.text import one_line
@@ -205,12 +201,5 @@ class LeducEnv(GameEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = {**GameEnv.metadata, "name": "leduc_v0"}
-
-    def __init__(
-        self,
-        tasks: str | Path = "sample",
-        penalty: float | None = None,
-        render_mode: str | None = None,
-        max_length: int = MAX_LENGTH,
-    ) -> None:
-        super().__init__(GAME, Path(__file__).with_name("leduc.jsonl"), tasks, penalty, render_mode, max_length)
+    game = GAME
+    sample = Path(__file__).with_name("leduc.jsonl")

@@ -43,7 +43,7 @@ task. `tasks="sample"` are the empty board and all openings of one and of two mo
 `scripted:reference` plays perfectly, by search to the end, and draws among actions that are as good; `scripted:uniform`
 draws an action, `scripted:lazy` is silent.
 
-The tiny model names any free cell, as `X: 5.`
+The tiny model names any free cell, as `my stone is X: 5.`
 
 ## Version history
 
@@ -55,7 +55,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.games.env import GameEnv
 from palaver.envs.games.lines import tic_tac_toe
 
@@ -69,14 +68,5 @@ class TicTacToeEnv(GameEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = {**GameEnv.metadata, "name": "tictactoe_v0"}
-
-    def __init__(
-        self,
-        tasks: str | Path = "sample",
-        penalty: float | None = None,
-        render_mode: str | None = None,
-        max_length: int = MAX_LENGTH,
-    ) -> None:
-        super().__init__(
-            tic_tac_toe(), Path(__file__).with_name("tictactoe.jsonl"), tasks, penalty, render_mode, max_length
-        )
+    game = tic_tac_toe()
+    sample = Path(__file__).with_name("tictactoe.jsonl")

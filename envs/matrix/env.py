@@ -48,7 +48,10 @@ where there are several the round and the state:
 
 After a turn the state (`State: B.`) or the new round (`Round 2 of 3.`), with `feedback=True` also all choices and
 rewards; after the last nothing. With `role_prompts=False` all agents read the same, word for word. The payoffs are
-shown with `show_payoffs=True` alone. `infos[agent]["legal_actions"]` lists the actions in the order of the table.
+shown with `show_payoffs=True` alone. With `fresh=True` each observation stands alone (`"conversation": "fresh"`): all
+of the above with the choices and rewards of the last turn, and without the number of the round, so that an agent
+remembers one turn and cannot count to the last one. `infos[agent]["legal_actions"]` lists the actions in the order of
+the table.
 
 ## Action
 
@@ -118,6 +121,9 @@ The two-step game as a file:
 `scripted:always_last` play the first and the last action of the table, and `scripted:tit_for_tat` the first and then
 what the other has played, as `feedback=True` shows. The tiny model answers `a1 red.`, `at B a2 left.` or,
 with no agent named, `me red.`; each legal action is about equally likely, the n-th agent leaning a little to the n-th.
+Of repeated games with `feedback=True` the model of the [exact games](../games.md) has imitated more texts: with
+`policy.demonstrations=palaver.envs.games.corpus:demonstrations` it answers `a2 after 1 2: defect.`, the places in the
+table of what both played last and any legal action.
 
 ## Version history
 
@@ -164,6 +170,7 @@ class MatrixEnv(TextEnv):
         role_prompts: True names the agent in its prompt.
         show_payoffs: True shows the tables in the prompt.
         feedback: True shows all agents all choices and rewards after a turn.
+        fresh: True makes each observation stand alone, with a memory of one turn.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -186,17 +193,22 @@ class MatrixEnv(TextEnv):
         role_prompts: bool = True,
         show_payoffs: bool = False,
         feedback: bool = False,
+        fresh: bool = False,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
         whole_number("repeats", repeats, 1, MOST_REPEATS)
         switches = {"shared": shared, "role_prompts": role_prompts, "show_payoffs": show_payoffs, "feedback": feedback}
+        switches["fresh"] = fresh
         for keyword, value in switches.items():
             truth(keyword, value)
         table = games.load(game, agents, penalty)
         self.solution = solve(table.shared() if shared else table)
         self.game = self.solution.game
         self.repeats, self.role_prompts, self.feedback = repeats, role_prompts, feedback
+        self.fresh = fresh
+        self.metadata = {**MatrixEnv.metadata, "conversation": "fresh" if fresh else "continued"}  # type: ignore[misc]
+        self.num_turns = repeats * self.game.horizon
         self.tables = prompts.written(self.game) if show_payoffs else ""
         self.max_return = max_return(self.game, repeats)
         self.competitive = bool(np.ptp(self.game.payoffs, axis=-1).any())
@@ -235,14 +247,16 @@ class MatrixEnv(TextEnv):
             self.position = then
         self.tally = self.tally.add(chosen, rewards)
         feedback = [prompts.happened(self.game, chosen, rewards)] if self.feedback else []
-        text = "\n".join([*feedback, prompts.position_text(self.game, self.position, self.repeats)]).strip()
+        position = [] if self.fresh else [prompts.position_text(self.game, self.position, self.repeats)]
+        text = "\n".join([*feedback, *position]).strip()
+        heads = {agent: f"{self._prompt(agent, self.task)}\n" if self.fresh else "" for agent in self.agents}
         metrics = {"optimal": float(legal and lost == 0.0), "regret": lost}
         if self.competitive and len(self.agents) == 2:
             outcome = self.tally.outcome()
             metrics["outcome"] = outcome if then is None else 0.0
         return StepResult(
             dict(zip(self.agents, parts, strict=True)),
-            observations={} if then is None else dict.fromkeys(self.agents, text),
+            observations={} if then is None else {agent: f"{head}{text}".strip() for agent, head in heads.items()},
             terminated=then is None,
             metrics=metrics,
             illegal={agent: int(n is None) for agent, n in zip(self.agents, chosen, strict=True)},
@@ -254,9 +268,10 @@ class MatrixEnv(TextEnv):
             agent,
             task.data["wording"],
             order=task.data["order"],
-            repeats=self.repeats,
+            repeats=1 if self.fresh else self.repeats,
             named=self.role_prompts,
             tables=self.tables,
+            at=self.position,
         )
 
     def _prompts_fit(self) -> None:

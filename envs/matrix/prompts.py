@@ -24,6 +24,7 @@ def opening(
     repeats: int = 1,
     named: bool = True,
     tables: str = "",
+    at: Position | None = None,
 ) -> str:
     """The first observation of an agent.
 
@@ -35,6 +36,7 @@ def opening(
         repeats: rounds in an episode.
         named: True names the agent; otherwise agents with the same actions get the same prompt.
         tables: the payoffs as `written`, empty where they are not shown.
+        at: the position; None is the first.
     """
     own_actions = game.actions[game.agents.index(agent_name)]
     turned = own_actions[order % len(own_actions) :] + own_actions[: order % len(own_actions)]
@@ -44,7 +46,7 @@ def opening(
         f"Actions: {', '.join(turned)}.",
         tables,
         *([f"A round ends after {game.steps} turns."] if game.steps else []),
-        position_text(game, Position(0, game.horizon), repeats),
+        position_text(game, at or Position(0, game.horizon), repeats),
     ]
     return "\n".join(line for line in lines if line)
 

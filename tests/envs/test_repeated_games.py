@@ -46,6 +46,19 @@ def test_the_iterated_dilemma(first, second, expected):
         assert mean_by_round(first, second, game="prisoners-dilemma", task=task) == pytest.approx(expected)
 
 
+def test_fresh_observations_stand_alone_and_remember_one_round():
+    env = palaver.make("matrix-v1", game="prisoners-dilemma", repeats=3, feedback=True, fresh=True)
+    assert env.metadata["conversation"] == "fresh"
+    first = env.reset(options={"task": 0})[0]
+    assert "Round" not in first["a1"]
+    for joint in (("defect", "cooperate"), ("cooperate", "cooperate")):
+        after = env.step(dict(zip(env.agents, joint, strict=True)))[0]
+        paid = "5, 0" if joint[0] == "defect" else "3, 3"
+        for agent, prompt in after.items():
+            assert prompt == f"{first[agent]}\na1 chose {joint[0]}, a2 chose {joint[1]}. Paid: {paid}."
+    assert env.num_turns == 3
+
+
 def test_payoffs_of_the_other_games():
     def table(name):
         game = games.built_in(name)

@@ -104,6 +104,9 @@ REFUSED = [
     (["algorithm.name=grpo", "team.kind=shared"], "trains 2: set algorithm.name to magrpo or drmas"),
     (["algorithm.name=dapo"], "algorithm.minibatches=16 is more than the 4 completions"),
     (["algorithm.name=cispo", "train.prompts_per_step=3"], "raise train.prompts_per_step or algorithm.group_size"),
+    (["algorithm.name=adalign"], "lengths-v0 has 2 agents and 1 turns here"),
+    (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.credit=team"], "for agents with rewards of their own"),
+    (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.turns=best"], "were not played on"),
 ]
 HARMLESS = [
     ["env.id=echo-v0", "env.num_turns=10", "algorithm.turns=independent", "algorithm.name=rae"],
@@ -147,6 +150,7 @@ HARMLESS = [
     ["algorithm.turns=best", "algorithm.joint=cross"],
     ["env.id=echo-v0", "algorithm.turns=best", "algorithm.discount=0"],
     ["algorithm.entropy=0.1"],
+    ["env.id=echo-v0", "algorithm.name=adalign"],
     ["algorithm.name=mappo", "algorithm.joint=cross"],
     ["algorithm.name=ippo", "algorithm.ratio=sequence", "algorithm.aggregate=mean"],
     ["algorithm.name=ippo", "algorithm.ratio=turn"],

@@ -83,6 +83,7 @@ def test_matrix(models, tmp_path, kind, turns, name):
         {"minibatches": 2} if name in ("dapo", "gspo", "cispo") else {}
     )  # theirs are more than a step's completions
     env = {"id": "chain-v0", "turns": 2 * turns} if name == "cory" else {"id": "lengths-v0", "turns": turns}
+    env |= {"turns": turns + 1} if name == "adalign" else {}  # it needs two
     iterate(models, tmp_path / "run", env, kind, steps=3, name=name, **group)
 
 

@@ -150,7 +150,7 @@ def test_a_run_logs_each_seat_and_trains_as_without(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "error", "says"),
     [
-        ({"env": {"id": "echo-v0"}}, ConfigError, "eval.opponent is for zero-sum games, and echo-v0 is none here"),
+        ({"env": {"id": "echo-v0"}}, ConfigError, "for games whose agents compete, and echo-v0 is none here"),
         ({"eval": {"opponent": "scripted:wild"}}, PolicyError, "there is no scripted policy 'wild'"),
         ({"eval": {"opponent": "run:nowhere"}}, ConfigError, "eval.opponent: there is no run in 'nowhere'"),
         ({"eval": {"opponent": "c=random"}}, PolicyError, "there is no agent 'c'"),

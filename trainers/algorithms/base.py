@@ -37,6 +37,7 @@ class Algorithm:
         mixer: function from the agents' action values to the team's: none, their sum, or one that is monotonic in each
             (`value_decomposition`).
         pairs: True if joint actions are compared in pairs, in place of returns with a baseline (`preferences`).
+        aligned: True if advantages of the agents weigh each other over turns (`update/advantage_alignment.py`).
         alone: True if it is defined for one trained agent only.
         in_turn: True if it is defined only for agents that act one after the other.
         settings: dotted key -> setting that comes with the name, of an algorithm that does not ship with Palaver.
@@ -53,14 +54,17 @@ class Algorithm:
     needs_group: bool = True
     mixer: Literal["none", "sum", "monotonic"] = "none"
     pairs: bool = False
+    aligned: bool = False
     alone: bool = False
     in_turn: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def estimator(self) -> str:
-        """Kind of its advantage estimator: `pairs`, `mixer`, or that of its critic."""
-        return "pairs" if self.pairs else "mixer" if self.mixer != "none" else self.critic
+        """Kind of its advantage estimator: `pairs`, `aligned`, `mixer`, or that of its critic."""
+        if self.pairs or self.aligned:
+            return "pairs" if self.pairs else "aligned"
+        return "mixer" if self.mixer != "none" else self.critic
 
     @property
     def defaults(self) -> Mapping[str, Any]:
@@ -80,6 +84,7 @@ ALGORITHMS = {
     "happo": "palaver.trainers.algorithms.happo:HAPPO",
     "rae": "palaver.trainers.algorithms.rae:RAE",
     "marshal": "palaver.trainers.algorithms.marshal:MARSHAL",
+    "adalign": "palaver.trainers.algorithms.adalign:ADALIGN",
     "c3": "palaver.trainers.algorithms.c3:C3",
     "atgrpo": "palaver.trainers.algorithms.atgrpo:ATGRPO",
     "atgrpo-team": "palaver.trainers.algorithms.atgrpo:ATGRPO_TEAM",

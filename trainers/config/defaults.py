@@ -50,6 +50,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {  # every algorithm that ships with
     "atgrpo": {"algorithm.turns": "by_agent", "algorithm.discount": 0.0} | _GROUP_STD,
     "atgrpo-team": {"algorithm.turns": "best", "algorithm.discount": 0.0} | _GROUP_STD,
     "marshal": {"algorithm.normalize": "whiten"},
+    "adalign": {"algorithm.turns": "independent", "algorithm.discount": 0.96, "algorithm.beta": 2.0},
     "c3": {"algorithm.turns": "counterfactual"},
     "drmas": {"algorithm.turns": "independent", "algorithm.group_by": "agent"} | _GROUP_STD,
     "grpo": {"algorithm.normalize": "std", "algorithm.aggregate": "mean"},

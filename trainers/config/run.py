@@ -157,6 +157,7 @@ class AlgorithmConfig(Section):
     )
     factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor; see factor_clamped")
     decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
+    beta: float = Field(1.0, ge=0, description="weight of the other agents' advantages (adalign)")
     mixer: MixerConfig = MixerConfig()
     pairs: ComparedConfig = ComparedConfig()
 
@@ -236,7 +237,7 @@ class EvalConfig(Section):
     seed: int = EVAL_SEED
     opponent: str | None = Field(
         None,
-        description="zero-sum games: a policy as --team names it, that each trained agent also plays against",
+        description="games whose agents compete: a policy as --team names it, that each trained agent also plays against",
     )
 
 

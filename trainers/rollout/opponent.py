@@ -1,4 +1,4 @@
-"""Evaluation of a self-play run against a fixed opponent, in zero-sum environments.
+"""Evaluation of a self-play run against a fixed opponent, in environments whose agents compete.
 
 The mean reward of a zero-sum game is constant, and each agent's return in self-play is measured against a rival that
 learns too. Here every trained agent plays the tasks and seeds of the evaluation with `eval.opponent` as all others.
@@ -26,16 +26,17 @@ def refuse_opponent(config: RunConfig, env: TextEnv) -> None:
     """Refuse an `eval.opponent` that cannot play in the environment, without loading models.
 
     Raises:
-        ConfigError: the environment is not zero-sum, or there is no such run.
+        ConfigError: the agents of the environment do not compete, or there is no such run.
         PolicyError: there is no such agent or scripted policy, an agent has no policy, or the tiny model cannot read
             the tasks.
     """
     name = config.eval.opponent
     if name is None:
         return
-    if not env.zero_sum:
+    competitive = spec(config.env.id).competitive if env.competitive is None else env.competitive
+    if not (env.zero_sum or competitive):
         raise ConfigError(
-            f"eval.opponent is for zero-sum games, and {config.env.id} is none here: leave eval.opponent out"
+            f"eval.opponent is for games whose agents compete, and {config.env.id} is none here: leave it out"
         )
     whole = parse_policy(name)
     if whole.kind == "run":

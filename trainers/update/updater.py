@@ -21,6 +21,7 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives import kl
 from palaver.trainers.rollout.batch import Batch, sampled
 from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.advantage_alignment import AlignedEstimator
 from palaver.trainers.update.advantage_estimators import (
     AdvantageBatch,
     AdvantageEstimator,
@@ -42,6 +43,7 @@ ESTIMATORS: dict[str, type[AdvantageEstimator]] = {
     "own": ValueEstimator,
     "joint": ValueEstimator,
     "pairs": PairEstimator,
+    "aligned": AlignedEstimator,
     "mixer": MixerEstimator,
 }
 
