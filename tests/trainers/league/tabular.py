@@ -124,10 +124,10 @@ def config_of(**sections):
     base = {
         "env": {"id": "kuhn-v0"},
         "team": {"kind": "shared"},
-        "league": {"self_play": 0.5, "snapshot_every": 50, "matchmaking": "pfsp", "games": 0},
+        "league": {"self_play": 0.8, "snapshot_every": 50, "matchmaking": "pfsp", "games": 0},
         "algorithm": {"name": "marloo", "credit": "own", "group_size": 4},
         "kl": {"coef": 0.2, "place": "reward", "reference": "every:300"},
-        "optim": {"lr": 10.0},
+        "optim": {"lr": 20.0},
         "train": {"steps": 20, "prompts_per_step": 6, "checkpoint_every": 1000},
         "eval": {"n": 1, "samples": 1},
         "log": {"tensorboard": False, "episodes": False},
