@@ -31,7 +31,7 @@ from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.loop import BaseLoop
 from palaver.trainers.update.engine_drift import bound, check_engine
 from palaver.trainers.update.learner import Learner
-from palaver.trainers.update.rollout_lead import StepRollout, check_staleness, to_plain
+from palaver.trainers.update.rollout_lead import StepRollout, to_plain
 from palaver.trainers.update.updater import Updater
 from palaver.utils.run_folder import replace_text
 
@@ -62,7 +62,7 @@ class PolicyGradientLoop(BaseLoop):
         drawn, episodes, batch = rollout.drawn, rollout.episodes, rollout.batch
         rolled = time.perf_counter()
         everyone = self.session.distributed.gather([*drawn.episodes, *drawn.replaced])
-        behind = check_staleness(batch, self.updater.learners, config.train.rollout_lead)
+        behind = self.updater.staleness(batch)
         estimated = self.updater.estimate_advantages(batch)
         try:
             learned = self.updater.update(estimated, step)
@@ -86,7 +86,7 @@ class PolicyGradientLoop(BaseLoop):
             ),
             **learned,
             **rollout.drifts,
-            **(behind if config.train.rollout_lead else {}),
+            **({f"{agent}/staleness": age for agent, age in behind.items()} if config.train.rollout_lead else {}),
             **({"team/shift": config.team.shift(list(self.team), step)} if config.team.swap_every else {}),
             "completions": completions,
             "sampled_tokens": tokens,
@@ -96,12 +96,13 @@ class PolicyGradientLoop(BaseLoop):
         }
 
     def next_rollout(self, step: int) -> StepRollout:
-        """Rollout of a step; those up to `train.rollout_lead` steps ahead are drawn first, by the present weights."""
+        """Rollout of a step; first, those up to `train.rollout_lead` steps ahead are drawn."""
         train = self.session.config.train
         for ahead in range(step, min(step + train.rollout_lead, train.steps) + 1):
             if ahead not in self.pending:
                 self.pending[ahead] = self.draw(ahead)
-        self.updater.assign(self.seated(step))
+        if train.rollout_lead:
+            self.updater.assign(self.seated(step))
         return self.pending.pop(step)
 
     def draw(self, step: int) -> StepRollout:

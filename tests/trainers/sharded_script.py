@@ -1,4 +1,4 @@
-"""One of the processes of `test_shards.py`: runs, resumes, and updates with uneven and empty rows.
+"""One of the processes of `test_shards.py`: runs, a resume, updates with uneven rows.
 
 python sharded_script.py FOLDER: `FOLDER/*.yaml` are trained into `FOLDER/two-*`, `FOLDER/cut` is resumed, and the
 statistics of the updates are written to `FOLDER/two.json`.
@@ -29,7 +29,7 @@ HANG_S = 60  # of one part of the script; it is loaded by then
 
 
 def updates(distributed: Distributed) -> list[dict[str, Any]]:
-    """Statistics of four updates in which the second process has no rows, no gradient, one row, and a fault.
+    """Statistics of updates whose second process has no rows, no gradient, one row, a fault.
 
     The rows of the first process weigh the same in each, so that one process has the same numbers.
     """

@@ -16,7 +16,7 @@ from palaver.trainers.objectives.losses import (
     reinforce,
     token_weights,
 )
-from palaver.trainers.update.learning_rate import learning_rate_schedule
+from palaver.trainers.update.policy_update import learning_rate_schedule
 
 
 def test_reinforce():

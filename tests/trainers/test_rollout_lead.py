@@ -1,4 +1,4 @@
-"""`train.rollout_lead: 1`: versions of what an update learns from, records in checkpoints, resumes, refusals."""
+"""`train.rollout_lead: 1`: versions, records in checkpoints, resumes, refusals."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import torch
 
 from palaver.core import CheckpointError, Completion, ConfigError, Message, PolicyError, ToolCall, ToolStep
 from palaver.trainers.algorithms.base import chosen
+from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.checks import refuse_contradictions
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.tasks import ResampledEpisodes, sampled
 from palaver.trainers.run import checkpoint
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
 from palaver.trainers.update.policy_update import PolicyUpdater
-from palaver.trainers.update.rollout_lead import StepRollout, check_staleness, from_plain, to_plain
+from palaver.trainers.update.rollout_lead import StepRollout, from_plain, to_plain
+from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import config as toy_config
 from tests.trainers.learning import episode, learners, played, policy, untimed
 from tests.trainers.placement.loopback import Loopback
@@ -152,14 +155,15 @@ def test_on_workers_the_numbers_are_those_of_one_process(model, tmp_path, monkey
 def test_the_bound_of_staleness(now, version, lead, allowed):
     trained = policy()
     trained.version = now
-    (learner,) = learners({"a": trained}, toy_config())
+    run = toy_config(train={"rollout_lead": lead})
+    updater = Updater(MAGRPO, run, learners({"a": trained}, run), Distributed("cpu", "fp32"))
     said = [Completion("x", (1,), (2,), (-1.0,), (-1.0,), each) for each in (now, version)]
     batch = make_batch([episode("0", lane, [(0.0,)], [{"a": word}]) for lane, word in enumerate(said)])
     if allowed:
-        assert check_staleness(batch, [learner], lead) == {"a/staleness": now - version}
+        assert updater.staleness(batch) == {"a": now - version}
         return
     with pytest.raises(PolicyError, match=rf"updates behind its weights, and train\.rollout_lead={lead} allows"):
-        check_staleness(batch, [learner], lead)
+        updater.staleness(batch)
 
 
 def test_an_update_of_samples_that_are_too_old_stops_the_run(model, tmp_path, monkeypatch):
@@ -244,7 +248,7 @@ def test_several_processes_are_refused(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_game_with_a_known_answer_is_learnt_one_update_behind(tmp_path, seed):
-    """XOR has the optimum 1 and pays 0.5 at random; both choices of an agent are optimal with one of the other's."""
+    """XOR has the optimum 1 and pays 0.5 at random."""
     overrides = [
         "env.game=xor",
         f"seed={seed}",

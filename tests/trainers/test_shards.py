@@ -71,7 +71,7 @@ def assert_close(found, expected):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The runs of one process as `one-NAME`, those of two as `two-NAME`, with what else the script left."""
+    """Runs of one process as `one-NAME` and of two as `two-NAME`; what the script left."""
     register_toy()
     place = tmp_path_factory.mktemp("sharded")
     model = save_model(place / "m")

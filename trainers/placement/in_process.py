@@ -36,11 +36,14 @@ def load_learners(
 def make_learners(
     config: RunConfig, trained: Mapping[str, LLMPolicy], distributed: Distributed, start: Path | None = None
 ) -> list[PolicyUpdater]:
-    """Make one learner per distinct policy, sharded as `placement.shard` has it; see `load_learners`."""
+    """Make one learner per distinct policy, sharded by `placement.shard`; see `load_learners`."""
     reference = reference_model(config, trained.values(), distributed.device)
+    shards = None
     if config.placement.shard == "fsdp2" and distributed.size > 1:
         from palaver.agents.llm.policies.sharded_policy import ShardedPolicy, shard
+        from palaver.trainers.update.shards import Shards
 
+        shards = Shards(distributed)
         sharded = {id(policy): ShardedPolicy(policy, distributed.size) for policy in dict.fromkeys(trained.values())}
         trained = {agent: sharded[id(policy)] for agent, policy in trained.items()}
         if reference is not None:
@@ -48,7 +51,9 @@ def make_learners(
     homes: dict[int, list[str]] = {}
     for agent, policy in trained.items():
         homes.setdefault(id(policy), []).append(agent)
-    learners = [PolicyUpdater(trained[names[0]], names, config, distributed, reference) for names in homes.values()]
+    learners = [
+        PolicyUpdater(trained[names[0]], names, config, distributed, reference, shards) for names in homes.values()
+    ]
     if start:
         for learner in learners:
             learner.restore(start)

@@ -44,7 +44,7 @@ def batch_of_tasks(tasks: Sequence[str], size: int, seed: int, step: int) -> lis
 
 
 def with_epochs(config: RunConfig) -> RunConfig:
-    """The config with `train.steps` of `train.epochs` passes over the tasks, the last step filled up.
+    """The config with `train.steps` of `train.epochs` passes; the last step is filled up.
 
     Raises:
         ConfigError: the run trains on pairs of a file, or its environment cannot be made.

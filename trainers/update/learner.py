@@ -106,7 +106,7 @@ class Learner(Protocol):
         """Restore what `pull_state` returned."""
 
     def collect(self) -> None:
-        """Gather what a checkpoint holds on the main process; called on every process before it is written."""
+        """Gather what a checkpoint holds on the main process; called on every process."""
 
     def save_optimizer(self, path: Path) -> None:
         """Write the state of the optimiser."""

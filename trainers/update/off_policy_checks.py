@@ -7,7 +7,8 @@ import os
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.placement.checks import Check
+
+Check = tuple[object, str]  # whether settings contradict each other, and what to do
 
 
 def correction_checks(config: RunConfig, algorithm: Algorithm) -> list[Check]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from palaver.agents.llm.model.load import checkpoint_gradients
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
-from palaver.core import CheckpointError, Sampling, stable_seed
-from palaver.trainers.config.run import RunConfig
+from palaver.core import Sampling, stable_seed
+from palaver.trainers.config.run import OptimConfig, RunConfig
 from palaver.trainers.objectives.kl import penalty
 from palaver.trainers.objectives.losses import LossInputs, approximate_kl, token_weights
 from palaver.trainers.rollout.batch import Batch, sampled
@@ -24,14 +24,12 @@ from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import ModelFacts, model_facts
 from palaver.trainers.update.critic import Critic, chosen_samples
-from palaver.trainers.update.learning_rate import learning_rate_schedule
-from palaver.trainers.update.reference_model import Reference, reference_of
+from palaver.trainers.update.reference_model import Reference, reference_of, restore_reference
 from palaver.trainers.update.update_records import (
     NO_CORRECTION,
     Correction,
     UpdateInput,
     UpdateStats,
-    UpdateSums,
     correction,
     micro_batches,
     padded_rows,
@@ -44,13 +42,34 @@ if TYPE_CHECKING:
     from palaver.trainers.update.shards import Shards
 
 
-def _shards(config: RunConfig, distributed: Distributed) -> Shards | None:
-    """Collective operations of a sharded policy; None where weights are whole."""
-    if config.placement.shard == "none" or distributed.size == 1:
-        return None
-    from palaver.trainers.update.shards import Shards
+@dataclass(slots=True)
+class UpdateSums:
+    """Sums over micro-batches; `PolicyUpdater` sums all but the drift over processes too."""
 
-    return Shards(distributed)
+    loss: float = 0.0
+    kl: float = 0.0
+    moved: float = 0.0
+    tokens: float = 0.0
+    drift: float = 0.0
+    entropy: float = 0.0
+
+    def add(self, other: UpdateSums) -> None:
+        """Add another micro-batch in place; the drift is the maximum of both."""
+        self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
+        self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
+        self.drift = max(self.drift, other.drift)
+
+
+def learning_rate_schedule(config: OptimConfig, step: int, steps: int) -> float:
+    """Learning rate of `step`: linear warm-up, then constant, linear or cosine decay to 0."""
+    if step <= config.warmup:
+        return config.lr * step / (config.warmup + 1)
+    progress = (step - 1 - config.warmup) / max(1, steps - config.warmup)
+    if config.schedule == "linear":
+        return config.lr * (1 - progress)
+    if config.schedule == "cosine":
+        return config.lr * 0.5 * (1 + math.cos(math.pi * progress))
+    return config.lr
 
 
 class PolicyUpdater:
@@ -63,6 +82,7 @@ class PolicyUpdater:
         distributed: device and processes.
         reference: the model of `kl.reference: model:NAME`, which all share; the other references are made of the policy
             as it is now.
+        shards: collective operations of a sharded policy.
 
     Attributes:
         coef: KL coefficient of this step.
@@ -79,12 +99,13 @@ class PolicyUpdater:
         config: RunConfig,
         distributed: Distributed,
         reference: Any = None,
+        shards: Shards | None = None,
     ) -> None:
         self.policy, self.agents, self.config, self.distributed = policy, tuple(agents), config, distributed
         self.model: Any = policy.model
         if config.train.gradient_checkpointing:
             checkpoint_gradients(self.model)
-        optim, self.shards = config.optim, _shards(config, distributed)
+        optim, self.shards = config.optim, shards
         self.optimizer = torch.optim.AdamW(
             policy.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay,
             fused=self.shards is None, foreach=None if self.shards is None else False,
@@ -100,9 +121,8 @@ class PolicyUpdater:
 
     def facts(self) -> ModelFacts:
         """Numbers that the memory of the run is estimated from."""
-        if self.reference is None:
-            return model_facts(self.config, self.policy)
-        return model_facts(self.config, self.policy, self.reference.held, self.reference.shared)
+        reference = () if self.reference is None else (self.reference.held, self.reference.shared)
+        return model_facts(self.config, self.policy, *reference)
 
     def make_critic(self, name: str) -> Critic:
         """Make a critic on a copy of this policy's trunk, or on the trunk itself (`critic.model`)."""
@@ -165,16 +185,14 @@ class PolicyUpdater:
     def _log_probs(self, model: Any, batch: Batch, rows: Sequence[int], sampling: Sampling) -> dict[int, Tensor]:
         logps: dict[int, Tensor] = {}
         with torch.no_grad(), self.distributed.autocast():
-            for micro_batch in self._passes(model, micro_batches(batch, rows, self.pass_tokens)):
+            batches = micro_batches(batch, rows, self.pass_tokens)
+            passes = batches if self.shards is None else self.shards.passes(model, batches, sampling)
+            for micro_batch in passes:
                 completions = [batch.completions[row] for row in micro_batch]
                 prompts, answers = [u.prompt_ids for u in completions], [u.token_ids for u in completions]
                 logp, _ = response_logprobs(model, prompts, answers, sampling)
                 logps |= {row: v[: len(answer)] for row, v, answer in zip(micro_batch, logp, answers, strict=True)}
         return logps
-
-    def _passes(self, model: Any, batches: Iterator[list[int]]) -> Iterator[list[int]]:
-        """The batches; with shards also passes of no weight, until every process has made as many."""
-        return batches if self.shards is None else self.shards.passes(model, batches, self.sampling)
 
     def reference_log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
         """Row -> (T,) log-probs of its completion under the reference; empty without one.
@@ -214,20 +232,9 @@ class PolicyUpdater:
         return {} if self.reference is None else {"coef": self.coef, "reference": self.reference.state_dict()}
 
     def load_pull(self, state: Mapping[str, Any] | None) -> None:
-        """Restore what `pull_state` returned.
-
-        Raises:
-            CheckpointError: the state of the reference is missing.
-        """
-        if self.reference is None:
-            return
-        if not state:
-            raise CheckpointError(
-                f"the checkpoint lacks the reference of {self.policy.name!r}, so an older Palaver wrote it; "
-                "start the run again"
-            )
-        self.coef = state["coef"]
-        self.reference.load_state_dict(state["reference"])
+        """Restore what `pull_state` returned."""
+        if self.reference is not None:
+            self.coef = restore_reference(self.reference, state, self.policy.name)
 
     def _correction(self, work: UpdateInput) -> Correction:
         """Correction by the weights before any step, for a pass without gradient if in use."""
@@ -297,7 +304,9 @@ class PolicyUpdater:
         fault: NumericalError | None = None
         paying = [row for row in rows if self._has_gradient(work, row)]
         with self.policy.active() as model:
-            for micro_batch in self._passes(model, micro_batches(work.batch, paying, self.pass_tokens)):
+            batches = micro_batches(work.batch, paying, self.pass_tokens)
+            passes = batches if self.shards is None else self.shards.passes(model, batches, self.sampling)
+            for micro_batch in passes:
                 try:
                     sums.add(self._backward(model, work, micro_batch, [scale * weights[row] for row in micro_batch]))
                 except NumericalError as error:
@@ -351,14 +360,9 @@ class PolicyUpdater:
         moved = float(approximate_kl(logp.detach(), old, kept))
         self.distributed.accelerator.backward(value)
         tokens = float(kept.sum())
-        return UpdateSums(
-            value.item(),
-            kl.detach()[kept].sum().item(),
-            moved * tokens,
-            tokens,
-            float((logp.detach() - sampler)[mask].abs().max()) if tokens else 0.0,
-            spread.detach()[kept].sum().item(),
-        )
+        drift = float((logp.detach() - sampler)[mask].abs().max()) if tokens else 0.0
+        kl_sum, entropy = kl.detach()[kept].sum().item(), spread.detach()[kept].sum().item()
+        return UpdateSums(value.item(), kl_sum, moved * tokens, tokens, drift, entropy)
 
     def _step(self, rate: float, rows: Sequence[int]) -> float:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -383,8 +387,7 @@ class PolicyUpdater:
             rows: maximum completions of one step.
         """
         count = max(1, min(rows, self.pass_tokens // (prompt_tokens + answer_tokens)))
-        prompts = [[row % 2] * prompt_tokens for row in range(count)]
-        answers = [[0] * answer_tokens] * count
+        prompts, answers = [[row % 2] * prompt_tokens for row in range(count)], [[0] * answer_tokens] * count
         with self.policy.active() as model:
             with self.distributed.autocast():
                 logp, _ = response_logprobs(model, prompts, answers, self.sampling)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from palaver.agents.llm.model.inference_copy import FrozenCopy, evaluating
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import ConfigError
+from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.config.run import RunConfig
 
 
@@ -127,6 +127,20 @@ def reference_of(policy: LLMPolicy, config: RunConfig, given: Any = None) -> Ref
         return Copy(frozen, policy.device, every=int(argument))
     lag = int(argument) if kind == "lag" else 0
     return Copy(frozen, policy.device, lag=lag if lag < config.train.steps else 0)  # longer than the run: fixed
+
+
+def restore_reference(reference: Reference, state: Mapping[str, Any] | None, name: str) -> float:
+    """Restore the reference of the policy `name` from a checkpoint; return the KL coefficient.
+
+    Raises:
+        CheckpointError: the state is missing.
+    """
+    if not state:
+        raise CheckpointError(
+            f"the checkpoint lacks the reference of {name!r}, so an older Palaver wrote it; start the run again"
+        )
+    reference.load_state_dict(state["reference"])
+    return float(state["coef"])
 
 
 def refuse_own(config: RunConfig, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rollouts that wait for their update (`train.rollout_lead`), and their records in a checkpoint.
+"""Rollouts that wait for their update (`train.rollout_lead`), and their checkpoints.
 
 With a lead of 1 the rollout of step k + 1 is drawn before update k, by the weights that update k - 1 left: samples are
 one update behind. A checkpoint after step k holds the rollout of step k + 1, so that a resumed run continues exactly.
@@ -6,7 +6,7 @@ one update behind. A checkpoint after step k holds the rollout of step k + 1, so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from pathlib import Path
@@ -14,13 +14,12 @@ from typing import Any
 
 from torch import Tensor
 
-from palaver.core import CheckpointError, Completion, Message, PolicyError, ToolCall, ToolStep
+from palaver.core import CheckpointError, Completion, Message, ToolCall, ToolStep
 from palaver.episodes import CutState, Episode, Turn
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.rollout.tasks import ResampledEpisodes
 from palaver.trainers.run import checkpoint
-from palaver.trainers.update.learner import Learner
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +40,6 @@ class StepRollout:
 
 
 RECORDS = (StepRollout, ResampledEpisodes, Batch, Episode, Turn, CutState, Completion, Message, ToolCall, ToolStep)
-
-
-def check_staleness(batch: Batch, learners: Iterable[Learner], lead: int) -> dict[str, float]:
-    """Largest number of updates between the sampling of an agent's completions and now, by agent.
-
-    Raises:
-        PolicyError: it is above `lead`, or a completion is of weights that are yet to come.
-    """
-    metrics: dict[str, float] = {}
-    for learner in learners:
-        version, rows = learner.policy.version, batch.rows_of(learner.agents)
-        behind = [version - batch.completions[row].version for row in rows]
-        if behind and not 0 <= min(behind) <= max(behind) <= lead:
-            raise PolicyError(
-                f"completions of {learner.policy.name!r} are {min(behind)} to {max(behind)} updates behind its "
-                f"weights, and train.rollout_lead={lead} allows 0 to {lead}: the weights that sample are not those "
-                "that are trained; go on from the latest checkpoint with palaver train --resume"
-            )
-        metrics |= {f"{agent}/staleness": float(max(behind, default=0)) for agent in learner.agents}
-    return metrics
 
 
 def load_pending(config: RunConfig, start: Path | None) -> dict[int, StepRollout]:

@@ -1,4 +1,4 @@
-"""Collective operations of the update of a policy whose weights are sharded (`placement.shard`).
+"""Collective operations in the update of a sharded policy (`placement.shard`).
 
 Each pass of a sharded trunk gathers its weights from all processes. A process with fewer micro-batches than another
 makes passes of no weight, else the other would wait for it for ever.

@@ -157,24 +157,6 @@ class UpdateStats:
     masked: float | None = None
 
 
-@dataclass(slots=True)
-class UpdateSums:
-    """Sums over micro-batches; `PolicyUpdater` sums all but the drift over processes too."""
-
-    loss: float = 0.0
-    kl: float = 0.0
-    moved: float = 0.0
-    tokens: float = 0.0
-    drift: float = 0.0
-    entropy: float = 0.0
-
-    def add(self, other: UpdateSums) -> None:
-        """Add another micro-batch in place; the drift is the maximum of both."""
-        self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
-        self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
-        self.drift = max(self.drift, other.drift)
-
-
 def share_out_masked(work: UpdateInput, weights: Sequence[float], total: AllSum) -> list[float]:
     """Weights of rows, those of masked rows shared out among the others of all processes."""
     masked = [work.correction.masks(row) for row in work.rows]

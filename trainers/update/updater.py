@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from palaver.agents.base.policy import Policy
-from palaver.core import stable_seed
+from palaver.core import PolicyError, stable_seed
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives import kl
@@ -82,6 +82,26 @@ class Updater:
             learner.agents = tuple(agent for agent in agents if team[agent] is learner.policy)
         self.learners.sort(key=lambda learner: agents.index(learner.agents[0]))
         self.agents = _agents(self.learners)
+
+    def staleness(self, batch: Batch) -> dict[str, float]:
+        """Agent -> most updates of its policy since a completion of the batch was sampled.
+
+        Raises:
+            PolicyError: more than `train.rollout_lead`, or a completion is of weights that are yet to come.
+        """
+        behind, lead = dict[str, float](), self.config.train.rollout_lead
+        rows = list(zip(batch.agent.tolist(), batch.completions, strict=True))
+        for learner in self.learners:
+            version, own = learner.policy.version, {batch.agents.index(agent) for agent in learner.agents}
+            ages = [version - completion.version for agent, completion in rows if agent in own]
+            if ages and not 0 <= min(ages) <= max(ages) <= lead:
+                raise PolicyError(
+                    f"completions of {learner.policy.name!r} are {min(ages)} to {max(ages)} updates behind its "
+                    f"weights, and train.rollout_lead={lead} allows 0 to {lead}: the weights that sample are not those "
+                    "that are trained; go on from the latest checkpoint with palaver train --resume"
+                )
+            behind |= {agent: float(max(ages, default=0)) for agent in learner.agents}
+        return behind
 
     def estimate_advantages(self, batch: Batch) -> AdvantageBatch:
         """Fill the table with returns and advantages.

@@ -1,4 +1,4 @@
-"""A language model whose weights are sharded over the processes of a run, by torch's FSDP2 (`fully_shard`).
+"""A language model whose weights are sharded over processes by FSDP2 (`fully_shard`).
 
 Every layer of the trunk is sharded for itself; embedding and head are whole on each process, so that the head computes
 only the logits that are wanted. Every pass of the trunk is a collective operation: all processes make equally many.
@@ -28,7 +28,7 @@ from palaver.core import PolicyError
 
 
 def shard(model: Any, size: int) -> None:
-    """Shard the trunk of a model over `size` processes, in place; gradients are summed over them.
+    """Shard the trunk of a model over `size` processes, in place; gradients are summed.
 
     Raises:
         PolicyError: the model has no trunk of layers and no head apart from it.
@@ -133,13 +133,13 @@ class ShardedPolicy(LLMPolicy):
         return ShardedCopy(self)
 
     def collect(self, keep: bool) -> None:
-        """Gather the weights that `save` writes, a collective operation; only some processes `keep` them."""
+        """Gather the weights that `save` writes, a collective operation, and `keep` them or not."""
         reshard(self.model)
         weights = full_weights(self.model)
         self.collected = weights if keep else {}
 
     def save(self, folder: Path | str) -> None:
-        """Write model and tokenizer as `LLMPolicy.save` does, with the weights that `collect` gathered."""
+        """Write model and tokenizer as `LLMPolicy.save`, with what `collect` gathered."""
         if not self.collected:
             raise PolicyError(f"the shards of {self.name!r} were not collected before they are saved")
         weights, self.collected = self.collected, {}
@@ -152,7 +152,7 @@ class ShardedPolicy(LLMPolicy):
 
 
 class ShardedCopy:
-    """A sharded copy without gradients; see `palaver.agents.llm.model.inference_copy.FrozenCopy`.
+    """A sharded copy without gradients; see `FrozenCopy`.
 
     Attributes:
         collected: whole weights in host memory, as `collect` left them.
@@ -183,7 +183,7 @@ class ShardedCopy:
             ours.copy_(trained)
 
     def collect(self, keep: bool) -> None:
-        """Gather the weights that `state_dict` has, a collective operation; only some processes `keep` them."""
+        """Gather the weights of `state_dict`, a collective operation, and `keep` them or not."""
         reshard(self.model)
         weights = full_weights(self.model)
         self.collected = weights if keep else {}

@@ -1,4 +1,4 @@
-"""Workers as Ray actors: `make test-ray`. Numbers of a run in this process, killed actors, and refusals."""
+"""Workers as Ray actors (`make test-ray`): numbers, killed actors, refusals."""
 
 from __future__ import annotations
 
