@@ -30,7 +30,7 @@ from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.placement import refuse_placement
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_team
-from palaver.trainers.league.run import league_loop, refuse_league
+from palaver.trainers.league_setup import league_loop, refuse_league
 from palaver.trainers.placement.checks import refuse_vllm
 from palaver.trainers.placement.in_process import load_learners
 from palaver.trainers.policy_gradient import PolicyGradientLoop

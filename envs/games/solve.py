@@ -148,7 +148,7 @@ def best_response(tree: GameTree, profile: Profile, player: int) -> tuple[float,
 
 
 def mixture(tree: GameTree, profiles: Sequence[Profile]) -> dict[str, dict[str, float]]:
-    """Profile that plays as the players who each draw one of several profiles at the start of a game.
+    """Profile of players who each draw one of several profiles at the start of a game.
 
     With perfect recall the probability of an action is the mean over the profiles weighted by the player's own
     probability of reaching the information set (H. W. Kuhn, Extensive games and the problem of information, 1953).

@@ -221,7 +221,7 @@ class MatrixEnv(TextEnv):
         self._prompts_fit()
 
     def exact_game(self) -> ExactGame | None:
-        """The game of one round and one state; the information sets are the agents' prompts in each task."""
+        """The game of one round and one state; its information sets are the agents' prompts."""
         if self.repeats > 1 or len(self.game.states) > 1:
             return None
         return exact_game(

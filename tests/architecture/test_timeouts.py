@@ -36,6 +36,7 @@ WITHOUT = {
     ): "a server runs until Ctrl-C; it is looked at several times a second",
     ("trainers/run/loop.py", "run.distributed.wait"): "for the other processes of a run, with the limit of torch",
     ("trainers/run/loop.py", "self.session.distributed.wait"): "likewise",
+    ("trainers/league_loop.py", "self.session.distributed.wait"): "likewise",
 }
 
 

@@ -28,7 +28,7 @@ class Chooser(Protocol):
 
 
 def team_chances(game: ExactGame, team: dict[str, tuple[Policy, Sampling]]) -> tuple[list[list[float]], float]:
-    """Probabilities of a team's actions in all information sets of a game, renormalised over the legal ones.
+    """Probabilities of a team's actions in all information sets of a game.
 
     Those of a language model in this process are exact sums over the wordings of an action that it was seen to use.
     Other policies are sampled, unless they are a `Chooser`. Where no legal action has any probability all are equally
@@ -90,7 +90,7 @@ def policy_chances(
 
 
 def wordings(texts: Sequence[str], actions: Sequence[str], parse: Parse) -> list[list[str]]:
-    """Texts that name each action: the sampled ones, with the action's name exchanged, and the bare name.
+    """Texts that name each action: sampled ones with the name exchanged, and the bare name.
 
     >>> from palaver.envs.matrix.rules import action_index
     >>> wordings(["I bet."], ["check", "bet"], action_index)

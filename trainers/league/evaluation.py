@@ -60,7 +60,7 @@ class CrossPlay:
 def exact_metrics(
     game: ExactGame | None, pool: Pool, team: Mapping[str, Policy], sampling: Mapping[str, Sampling]
 ) -> dict[str, float]:
-    """NashConv of a team, and of the mixture of the pool's past selves; empty if the game is too large."""
+    """NashConv of a team and of the pool's mixture; empty if the game is too large."""
     if game is None:
         return {}
     chances, mass = team_chances(game, {agent: (policy, sampling[agent]) for agent, policy in team.items()})
@@ -78,7 +78,7 @@ def crossplay(
     sampling: Mapping[str, Sampling],
     step: int,
 ) -> dict[str, float]:
-    """Play the present team and members of the pool against each other, and write the table to the run's folder.
+    """Play the present team and members of the pool, and write the table to the run's folder.
 
     Args:
         session: the run.
@@ -92,7 +92,7 @@ def crossplay(
         Elo rating of the present team and intransitivity; empty if there are fewer than two players or no games.
     """
     config = session.config
-    names = spread([member.name for member in pool.members], config.league.field)
+    names = evenly_spaced([member.name for member in pool.members], config.league.field)
     if not names or not config.league.games:
         return {}
     players = {**pool.teams(names), PRESENT: team}
@@ -114,7 +114,7 @@ def play_pairs(
     sampling: Mapping[str, Sampling],
     seed: int,
 ) -> CrossPlay:
-    """Play all pairs on the same tasks: one acts for one agent, in turn each, the other for all others."""
+    """Play all pairs on the same tasks: one acts for each agent in turn, the other for the rest."""
     names, agents = tuple(players), env.possible_agents
     pairs = list(itertools.combinations(range(len(names)), 2))
     games = [
@@ -167,7 +167,7 @@ def cross_play_table(names: Sequence[str], pairs: Any, points: Any, played: Any)
 
 
 def intransitivity(points: Sequence[Sequence[float]]) -> float:
-    """Share of triples of players that beat each other in a circle; 0 for fewer than three players.
+    """Share of triples of players that beat each other in a circle; 0 without triples.
 
     >>> intransitivity([[0.5, 1, 0], [0, 0.5, 1], [1, 0, 0.5]])
     1.0
@@ -181,7 +181,7 @@ def intransitivity(points: Sequence[Sequence[float]]) -> float:
     return circles / len(triples) if triples else 0.0
 
 
-def spread(names: Sequence[str], count: int) -> list[str]:
+def evenly_spaced(names: Sequence[str], count: int) -> list[str]:
     """At most `count` of the names, evenly spaced, the first and the last among them."""
     if len(names) <= count:
         return list(names)

@@ -1,4 +1,4 @@
-"""Choice of opponents and of the tasks that are played against them: pure functions of numbers and seeds."""
+"""Choice of opponents, and of the tasks that are played against them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from palaver.trainers.config.league import LeagueConfig, Matchmaking
-from palaver.trainers.league.pool import Member
+from palaver.trainers.league.pool import PoolMember
 
 UNKNOWN = 0.5  # score against an opponent that was not met
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class Pairing:
     """Pairing of one task.
 
     Attributes:
@@ -40,7 +40,7 @@ def pfsp(scores: Sequence[float]) -> list[float]:
     return [weight / total for weight in weights] if total > 0 else [1 / len(scores)] * len(scores)
 
 
-def probabilities(members: Sequence[Member], scores: Mapping[str, float], how: Matchmaking) -> list[float]:
+def probabilities(members: Sequence[PoolMember], scores: Mapping[str, float], how: Matchmaking) -> list[float]:
     """Probability of each member to be drawn.
 
     Args:
@@ -57,13 +57,13 @@ def probabilities(members: Sequence[Member], scores: Mapping[str, float], how: M
 
 def matches(
     config: LeagueConfig,
-    members: Sequence[Member],
+    members: Sequence[PoolMember],
     scores: Mapping[str, float],
     agents: Sequence[str],
     places: int,
     seed: int,
     step: int,
-) -> list[Match]:
+) -> list[Pairing]:
     """Pairings of a step's tasks.
 
     The share of self-play is met exactly where it is a whole number of tasks, else on average. Each opponent drawn has
@@ -80,12 +80,12 @@ def matches(
     """
     rng = np.random.default_rng(seed)
     count = int((1 - config.self_play) * places + rng.random() + 1e-9) if members else 0
-    order, pairings = rng.permutation(places), [Match()] * places
+    order, pairings = rng.permutation(places), [Pairing()] * places
     if not count:
         return pairings
     chances = probabilities(members, scores, config.matchmaking)
     drawn = rng.choice(len(members), size=min(config.per_step, count), p=chances)
     for n, place in enumerate(order[:count].tolist()):
         turn, index = divmod(n, len(drawn))
-        pairings[place] = Match(members[drawn[index]].name, agents[(step + turn) % len(agents)])
+        pairings[place] = Pairing(members[drawn[index]].name, agents[(step + turn) % len(agents)])
     return pairings

@@ -20,7 +20,7 @@ DECAY = 0.95  # of a score, a task
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class PoolMember:
     """Opponent in a pool.
 
     Attributes:
@@ -37,7 +37,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Score:
+class Points:
     """Results of the learning team against one member.
 
     Attributes:
@@ -75,14 +75,14 @@ class Pool:
 
     def __init__(self, folder: Path, size: int, fixed: Mapping[str, Mapping[str, Policy]], load: Load) -> None:
         self.folder, self.size, self.fixed, self.load = folder / FOLDER, size, dict(fixed), load
-        self.members = [Member(name, name, fixed=True) for name in fixed]
-        self.scores: dict[str, Score] = {}
+        self.members = [PoolMember(name, name, fixed=True) for name in fixed]
+        self.scores: dict[str, Points] = {}
         self._retired: dict[str, int] = {}  # name -> update since which it is no member
         self._loaded: dict[str, Mapping[str, Policy]] = {}
 
     @property
     def points(self) -> dict[str, float]:
-        """Member -> mean points of the learning team against it, of members that were met."""
+        """PoolMember -> mean points of the learning team against it, of members that were met."""
         return {name: score.mean for name, score in self.scores.items()}
 
     def add(
@@ -93,7 +93,7 @@ class Pool:
         texts: Mapping[str, str] | None = None,
         *,
         main: bool = True,
-    ) -> Member:
+    ) -> PoolMember:
         """Save policies and make them a member; the oldest saved member leaves a full pool.
 
         Args:
@@ -103,7 +103,7 @@ class Pool:
             texts: file name -> content of other files of the member.
             main: True on the process that writes.
         """
-        member = Member(f"{line}@{step}", line, step)
+        member = PoolMember(f"{line}@{step}", line, step)
 
         def fill(folder: Path) -> None:
             first = {id(policy): agent for agent, policy in reversed(list(team.items()))}
@@ -175,8 +175,8 @@ class Pool:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; later folders of a run that was stopped are removed."""
-        self.members = [Member(**member) for member in state["members"]]
-        self.scores = {name: Score(**score) for name, score in state["scores"].items()}
+        self.members = [PoolMember(**member) for member in state["members"]]
+        self.scores = {name: Points(**score) for name, score in state["scores"].items()}
         self._retired = dict(state["retired"])
         known = {member.name for member in self.members} | set(self._retired)
         for folder in self.folder.glob("*@*"):

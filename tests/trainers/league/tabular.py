@@ -14,8 +14,8 @@ from rich.console import Console
 from palaver.core import Completion, Sampling
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.config.loading import parse
-from palaver.trainers.league.loop import Exploiter, League, LeagueLoop
 from palaver.trainers.league.pool import Pool
+from palaver.trainers.league_loop import Exploiter, League, LeagueLoop
 from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed

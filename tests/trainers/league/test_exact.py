@@ -14,7 +14,7 @@ from palaver.envs.games.solve import GameTree, expected_value, mixture, nash_con
 from palaver.envs.matrix.rules import action_index
 from palaver.registry import spec
 from palaver.trainers.league.chances import policy_chances, team_chances, wordings
-from palaver.trainers.league.evaluation import cross_play_table, intransitivity, spread
+from palaver.trainers.league.evaluation import cross_play_table, evenly_spaced, intransitivity
 from palaver.trainers.rollout.episodes import text_env
 from tests.trainers.league.tabular import Table
 
@@ -152,5 +152,5 @@ def test_intransitivity_counts_triples():
 
 
 def test_spread_keeps_the_ends():
-    assert spread(list("abcdefghi"), 3) == ["a", "e", "i"]
-    assert spread(list("ab"), 3) == ["a", "b"]
+    assert evenly_spaced(list("abcdefghi"), 3) == ["a", "e", "i"]
+    assert evenly_spaced(list("ab"), 3) == ["a", "b"]

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from palaver.core import CheckpointError
-from palaver.trainers.league.matchmaking import Match
+from palaver.trainers.league.matchmaking import Pairing
 from palaver.trainers.league.pool import Pool
 from palaver.trainers.run import checkpoint
 from tests.trainers.league.tabular import Table, config_of, train_tables
@@ -86,8 +86,8 @@ def test_only_the_learning_agents_completions_are_trained_on(tmp_path, monkeypat
     for step, learnt in seen:
         for place, match in enumerate(pairings[step]):
             agents = {agent for where, agent in learnt if where == place}
-            assert agents == ({match.agent} if match != Match() else {"p1", "p2"}), (step, place, match)
-    assert any(match != Match() for step in pairings.values() for match in step)
+            assert agents == ({match.agent} if match != Pairing() else {"p1", "p2"}), (step, place, match)
+    assert any(match != Pairing() for step in pairings.values() for match in step)
 
 
 def test_points_against_each_opponent(tmp_path):

@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 
 from palaver.trainers.config.league import LeagueConfig
-from palaver.trainers.league.matchmaking import Match, matches, pfsp, probabilities
-from palaver.trainers.league.pool import Member, Score
+from palaver.trainers.league.matchmaking import Pairing, matches, pfsp, probabilities
+from palaver.trainers.league.pool import Points, PoolMember
 
 AGENTS = ("p1", "p2")
-FIXED = Member("scripted:uniform", "scripted:uniform", fixed=True)
-PAST = [Member(f"main@{step}", "main", step) for step in (0, 10, 20)]
-EXPLOITERS = [Member(f"exploiter-1@{step}", "exploiter-1", step) for step in (10, 20)]
+FIXED = PoolMember("scripted:uniform", "scripted:uniform", fixed=True)
+PAST = [PoolMember(f"main@{step}", "main", step) for step in (0, 10, 20)]
+EXPLOITERS = [PoolMember(f"exploiter-1@{step}", "exploiter-1", step) for step in (10, 20)]
 POOL = [FIXED, *PAST, *EXPLOITERS]
 
 
@@ -40,13 +40,13 @@ def test_share_of_self_play_is_exact_where_it_is_a_whole_number(share, played):
     for step in range(1, 30):
         pairings = matches(config, POOL, {}, AGENTS, 12, seed=step, step=step)
         assert len(pairings) == 12
-        assert sum(match != Match() for match in pairings) == played
+        assert sum(match != Pairing() for match in pairings) == played
         assert all(bool(match.agent) == bool(match.opponent) for match in pairings)
 
 
 def test_share_is_met_on_average_where_it_is_not():
     config = LeagueConfig(self_play=0.5)
-    counts = [sum(match != Match() for match in matches(config, POOL, {}, AGENTS, 3, s, s)) for s in range(2000)]
+    counts = [sum(match != Pairing() for match in matches(config, POOL, {}, AGENTS, 3, s, s)) for s in range(2000)]
     assert set(counts) == {1, 2}
     assert sum(counts) / len(counts) == pytest.approx(1.5, abs=0.05)  # 4.5 standard errors of .5 / sqrt(2000)
 
@@ -62,19 +62,19 @@ def test_agents_take_turns_and_opponents_have_as_many_tasks():
 
 
 def test_an_empty_pool_is_self_play():
-    assert matches(LeagueConfig(self_play=0.0), [], {}, AGENTS, 4, seed=0, step=1) == [Match()] * 4
+    assert matches(LeagueConfig(self_play=0.0), [], {}, AGENTS, 4, seed=0, step=1) == [Pairing()] * 4
 
 
 def test_draws_follow_the_probabilities():
     config = LeagueConfig(self_play=0.0, per_step=1, matchmaking="pfsp")
     scores = {"a": 0.5, "b": 0.0}  # 1/4 and 1
-    pool = [Member("a", "a"), Member("b", "b")]
+    pool = [PoolMember("a", "a"), PoolMember("b", "b")]
     drawn = Counter(matches(config, pool, scores, AGENTS, 1, seed, 1)[0].opponent for seed in range(4000))
     assert drawn["b"] / 4000 == pytest.approx(0.8, abs=0.03)  # 4.7 standard errors
 
 
 def test_scores_forget():
-    score = Score()
+    score = Points()
     for points in (1.0, 0.0, 0.5):
         score.add(points)
     assert (score.tasks, score.mean) == (3, pytest.approx(0.5))  # a plain mean at first

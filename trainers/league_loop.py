@@ -1,4 +1,4 @@
-"""Training loop of a league: a main team and exploiters that learn, each against its opponents."""
+"""Training loop of a league: a main team and exploiters, each against its opponents."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from palaver.envs.base.exact import ExactGame
 from palaver.episodes import Episode
 from palaver.trainers.league.chances import team_chances
 from palaver.trainers.league.evaluation import CHANCES, crossplay, exact_metrics
-from palaver.trainers.league.matchmaking import Match, matches
-from palaver.trainers.league.pool import MAIN, Pool, Score
+from palaver.trainers.league.matchmaking import Pairing, matches
+from palaver.trainers.league.pool import MAIN, Points, Pool
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.rollout.metrics import agent_returns
@@ -99,7 +99,7 @@ class LeagueLoop(PolicyGradientLoop):
         return metrics
 
     def rolled(self, step: int, team: Mapping[str, Policy]) -> ResampledEpisodes:
-        """Roll out this process's shard of the episodes of a step; the opponents' completions are not compared."""
+        """Roll out this process's shard of a step; opponents' completions are not compared."""
         config, a = self.session.config, self.session.config.algorithm
         tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         pairings, opponents = self._pairings(step, list(team), len(tasks))
@@ -128,7 +128,7 @@ class LeagueLoop(PolicyGradientLoop):
         return ResampledEpisodes(learning, [], 0)
 
     def describe_draws(self, drawn: ResampledEpisodes) -> dict[str, float]:
-        """Mean points and return of the learning agent against opponents; empty if there were no such tasks."""
+        """Mean points and return of the learning agent against opponents; empty without any."""
         played = [(episode, agent) for episode in drawn.episodes if (agent := _learning_agent(episode))]
         points, returns, count = self.session.distributed.all_sum(
             sum(win(episode, agent) for episode, agent in played if episode.scored),
@@ -146,7 +146,7 @@ class LeagueLoop(PolicyGradientLoop):
         return episodes, {**metrics, **exact, **table}
 
     def write_checkpoint(self, step: int) -> None:
-        """Write policies, optimisers, and the state of updaters and pool; remove what no checkpoint needs."""
+        """Write policies, optimisers, updaters and pool; remove what no checkpoint needs."""
         updaters = [self.updater, *(exploiter.updater for exploiter in self.league.exploiters)]
         learners = [learner for updater in updaters for learner in updater.learners]
         policies = {learner.policy.name: learner.policy for learner in learners}
@@ -156,17 +156,17 @@ class LeagueLoop(PolicyGradientLoop):
         checkpoint.save(folder, step, policies, optimizers, state, keep, self.seating(step))
         self.league.pool.clean(checkpoint.oldest(folder))
 
-    def _pairings(self, step: int, agents: Sequence[str], places: int) -> tuple[list[Match], dict[str, Any]]:
+    def _pairings(self, step: int, agents: Sequence[str], places: int) -> tuple[list[Pairing], dict[str, Any]]:
         """Pairing of each task, and the teams of the opponents."""
         config, pool = self.session.config, self.league.pool
         if self.role != MAIN:
-            pairings = [Match(MAIN, agents[(step + place) % len(agents)]) for place in range(places)]
+            pairings = [Pairing(MAIN, agents[(step + place) % len(agents)]) for place in range(places)]
             return pairings, {MAIN: self.opponent}
         seed = stable_seed(config.seed, "matches", step)
         pairings = matches(config.league, pool.members, pool.points, agents, places, seed, step)
         return pairings, pool.teams([match.opponent for match in pairings if match.opponent])
 
-    def _record(self, pairings: Sequence[Match], played: Mapping[int, Sequence[Episode]]) -> None:
+    def _record(self, pairings: Sequence[Pairing], played: Mapping[int, Sequence[Episode]]) -> None:
         """Add the results of the main team to the pool's scores, in the order of the tasks."""
         if self.role != MAIN:
             return
@@ -176,7 +176,7 @@ class LeagueLoop(PolicyGradientLoop):
             if (scored := [episode for episode in episodes if episode.scored])
         ]
         for place, mean in sorted(self.session.distributed.gather(points)):
-            self.league.pool.scores.setdefault(pairings[place].opponent, Score()).add(mean)
+            self.league.pool.scores.setdefault(pairings[place].opponent, Points()).add(mean)
 
     def _grow(self, step: int) -> None:
         """Add past selves and exploiters to the pool when they are due; such exploiters start again."""
@@ -201,7 +201,7 @@ class LeagueLoop(PolicyGradientLoop):
         self.session.distributed.wait()
 
 
-def _players(team: Mapping[str, Policy], match: Match, opponents: Mapping[str, Mapping[str, Policy]]) -> Any:
+def _players(team: Mapping[str, Policy], match: Pairing, opponents: Mapping[str, Mapping[str, Policy]]) -> Any:
     """Agent -> the policy that acts for it in a task."""
     return {**opponents[match.opponent], match.agent: team[match.agent]} if match.agent else team
 

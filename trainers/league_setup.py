@@ -16,8 +16,8 @@ from palaver.envs.base.env import TextEnv
 from palaver.registry import spec
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.league.loop import Exploiter, League, LeagueLoop
 from palaver.trainers.league.pool import Pool
+from palaver.trainers.league_loop import Exploiter, League, LeagueLoop
 from palaver.trainers.placement.in_process import make_learners
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.rollout.team import model_options, parse_team, refuse_tiny, trainable_team
