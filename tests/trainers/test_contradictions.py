@@ -106,7 +106,7 @@ REFUSED = [
     (["algorithm.name=cispo", "train.prompts_per_step=3"], "raise train.prompts_per_step or algorithm.group_size"),
     (["algorithm.name=adalign"], "lengths-v0 has 2 agents and 1 turns here"),
     (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.credit=team"], "for agents with rewards of their own"),
-    (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.turns=best"], "were not played on"),
+    (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.turns=counterfactual"], "were not played on"),
 ]
 HARMLESS = [
     ["env.id=echo-v0", "env.num_turns=10", "algorithm.turns=independent", "algorithm.name=rae"],
