@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.registry import Spec
@@ -11,6 +13,9 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.team import reference_model, trainable_team
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.policy_update import PolicyUpdater
+
+if TYPE_CHECKING:
+    from palaver.trainers.update.shards import Shards
 
 
 def load_learners(
@@ -38,12 +43,12 @@ def make_learners(
 ) -> list[PolicyUpdater]:
     """Make one learner per distinct policy, sharded by `placement.shard`; see `load_learners`."""
     reference = reference_model(config, trained.values(), distributed.device)
-    shards = None
+    shards: Callable[[], Shards | None] = lambda: None  # each policy has its own
     if config.placement.shard == "fsdp2" and distributed.size > 1:
         from palaver.agents.llm.policies.sharded_policy import ShardedPolicy, shard
-        from palaver.trainers.update.shards import Shards
+        from palaver.trainers.update import shards as operations
 
-        shards = Shards(distributed)
+        shards = partial(operations.Shards, distributed)
         sharded = {id(policy): ShardedPolicy(policy, distributed.size) for policy in dict.fromkeys(trained.values())}
         trained = {agent: sharded[id(policy)] for agent, policy in trained.items()}
         if reference is not None:
@@ -52,7 +57,7 @@ def make_learners(
     for agent, policy in trained.items():
         homes.setdefault(id(policy), []).append(agent)
     learners = [
-        PolicyUpdater(trained[names[0]], names, config, distributed, reference, shards) for names in homes.values()
+        PolicyUpdater(trained[names[0]], names, config, distributed, reference, shards()) for names in homes.values()
     ]
     if start:
         for learner in learners:
