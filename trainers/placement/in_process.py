@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.registry import Spec
@@ -11,6 +12,9 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.team import reference_model, trainable_team
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.policy_update import PolicyUpdater
+
+if TYPE_CHECKING:
+    from palaver.trainers.update.shards import Shards
 
 
 def load_learners(
@@ -38,21 +42,22 @@ def make_learners(
 ) -> list[PolicyUpdater]:
     """Make one learner per distinct policy, sharded by `placement.shard`; see `load_learners`."""
     reference = reference_model(config, trained.values(), distributed.device)
-    shards = None
+    shards: dict[int, Shards] = {}  # each policy has its own, with the state of its optimiser
     if config.placement.shard == "fsdp2" and distributed.size > 1:
         from palaver.agents.llm.policies.sharded_policy import ShardedPolicy, shard
-        from palaver.trainers.update.shards import Shards
+        from palaver.trainers.update import shards as operations
 
-        shards = Shards(distributed)
         sharded = {id(policy): ShardedPolicy(policy, distributed.size) for policy in dict.fromkeys(trained.values())}
         trained = {agent: sharded[id(policy)] for agent, policy in trained.items()}
+        shards = {id(policy): operations.Shards(distributed) for policy in sharded.values()}
         if reference is not None:
             shard(reference, distributed.size)
     homes: dict[int, list[str]] = {}
     for agent, policy in trained.items():
         homes.setdefault(id(policy), []).append(agent)
     learners = [
-        PolicyUpdater(trained[names[0]], names, config, distributed, reference, shards) for names in homes.values()
+        PolicyUpdater(trained[names[0]], names, config, distributed, reference, shards.get(home))
+        for home, names in homes.items()
     ]
     if start:
         for learner in learners:
