@@ -106,7 +106,7 @@ REFUSED = [
     (["algorithm.name=cispo", "train.prompts_per_step=3"], "raise train.prompts_per_step or algorithm.group_size"),
     (["algorithm.name=adalign"], "lengths-v0 has 2 agents and 1 turns here"),
     (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.credit=team"], "for agents with rewards of their own"),
-    (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.turns=best"], "were not played on"),
+    (["env.id=echo-v0", "algorithm.name=adalign", "algorithm.turns=counterfactual"], "were not played on"),
     (["team.past.share=0.5", "train.prompts_per_step=2", "team.kind=lora"], "team.past keeps whole models"),
     (["team.past.share=0.5", "train.prompts_per_step=2", "algorithm.name=happo"], "team.past keeps whole models"),
     (["team.past.share=0.5", "train.prompts_per_step=2", "team.swap_every=2"], "set one of the two to 0"),
