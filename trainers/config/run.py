@@ -237,7 +237,7 @@ class EvalConfig(Section):
     seed: int = EVAL_SEED
     opponent: str | None = Field(
         None,
-        description="agents that compete: a policy as --team names it, that each trained agent also plays against",
+        description="games whose agents compete: a policy as --team names it that each trained agent also plays",
     )
 
 

@@ -23,6 +23,8 @@ def listed(conversation):
 
 def test_every_answer_is_read_as_the_action_at_its_end(texts):
     for conversation, answer in texts:
+        if "Say: " in conversation[0].content:
+            continue  # an exercise, which no environment reads
         actions = listed(conversation)
         assert actions[action_index(answer, actions)] == answer.removesuffix(".").split()[-1]
 
@@ -32,11 +34,11 @@ def test_every_prompt_has_each_legal_action_equally_often(texts):
     counts = defaultdict(Counter)
     for conversation, answer in texts:
         counts[conversation][answer.split()[-1].removesuffix(".")] += 1
+    assert len(set(GameTree.of(kuhn.GAME).infosets) & {conversation[-1].content for conversation in counts}) == 12
     counts.pop(texts[-1][0])  # may be cut off
     for conversation, times in counts.items():
         assert set(times) == set(listed(conversation))
         assert len(set(times.values())) == 1
-    assert len(set(GameTree.of(kuhn.GAME).infosets) & {conversation[-1].content for conversation in counts}) == 12
 
 
 def test_prompts_are_the_environments_own(texts):
