@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,3 +154,31 @@ def test_one_that_has_only_begun_has_a_page(tmp_path):
 def test_no_curriculum_no_report(tmp_path):
     with pytest.raises(CheckpointError, match="there is no curriculum in"):
         data.read(tmp_path, MADE)
+
+
+def test_a_folder_kept_without_its_attempts_keeps_its_report(found, folder, tmp_path):
+    page.write(found, folder)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for name in ("curriculum.yaml", "curriculum.json", "metrics.jsonl"):
+        shutil.copy(folder / name, kept)
+    report = data.read(kept, MADE)
+    assert report.standings == found.standings
+    assert report.state.promoted == found.state.promoted
+    assert [table.markdown() for table in page.report_tables(report)] == [
+        table.markdown() for table in page.report_tables(found)
+    ]
+    page.write(report, kept)
+    for name in ("curriculum.json", "report.md", "report.html"):
+        assert (kept / name).read_text() == (folder / name).read_text()
+
+
+@pytest.mark.parametrize("change", [{"attempts": None}, {"arena": {"tables": []}}, {"attempts": [{"stage": "first"}]}])
+def test_a_damaged_last_report_is_refused_and_left(found, folder, tmp_path, change):
+    page.write(found, folder)
+    shutil.copy(folder / "curriculum.yaml", tmp_path)
+    damaged = json.dumps(json.loads((folder / "curriculum.json").read_text()) | change)
+    (tmp_path / "curriculum.json").write_text(damaged)
+    with pytest.raises(CheckpointError, match=r"curriculum\.json' holds no report of a curriculum"):
+        data.read(tmp_path, MADE)
+    assert (tmp_path / "curriculum.json").read_text() == damaged

@@ -44,6 +44,7 @@ EXTRAS = {  # pattern of a command -> the extra without which it ends in one lin
     "experiment marlhf runs/": "rm",
     "export inspect": "inspect",
     "textarena": "textarena",
+    "kuhn.yaml": "textarena",
     "pokemon ladder": "poke-env",
     "poke-env:": "poke-env",
     "import-metamon": "replays",

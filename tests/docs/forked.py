@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 400.0  # of one call
+LIMIT_S = 1200.0  # of one call; the partner of a scenario is trained once for each machine
 
 
 @dataclass

@@ -18,14 +18,16 @@ import pytest
 from tests.architecture.source import ROOT
 from tests.calls import Call, extras, judged
 from tests.calls import prepare as prepare_calls
+from tests.docs import test_textarena_page as textarena_page
 from tests.docs.commands import NOT_RUN, SHORT, Shown, everywhere
 from tests.docs.test_own_pages import write_files
 from tests.extras import build, install
 
 COMMANDS = everywhere()
 COMPARED = ROOT / "docs" / "runs" / "comparison"
+MARLHF = ROOT / "benchmarks" / "experiments" / "marlhf" / "arxiv-marlhf.yaml"
 DEMO = "PALAVER_DEMO"  # the Python of an installation of palaver[demo]; without it one is made
-LIMIT_S = 3500.0  # of all commands, in two processes at a time
+LIMIT_S = 10_000.0  # of all commands, in two processes at a time, on a busy machine
 QUICK = "train.prompts_per_step=1 algorithm.group_size=2 eval.n=2 eval.samples=1 log.tensorboard=false train.steps=1"
 STOCK = (  # commands whose files others read
     f"train arxiv-magrpo {QUICK} --out runs/longer",
@@ -40,11 +42,11 @@ NAMES = (
     *("runs/longer", "runs/build-0", "rows", "submissions", "episodes.jsonl", "episodes.jsonl.gz", "pairs.jsonl"),
     *("battles/first", "battles/stand-in", "runs/battles", "runs/new", "runs/old", "runs/student", "replays"),
     *("runs/other", "runs/magrpo-0", "runs/magrpo-1", "runs/ippo-0", "runs/cory-1", "runs/battler"),
-    *("HumanEval.jsonl.gz", "mbpp.jsonl"),
+    *("HumanEval.jsonl.gz", "mbpp.jsonl", "runs/marlhf"),
 )
 
 
-def in_demo(python: Path, chains: list[tuple[Path, list[dict[str, Any]]]], jobs: int = 2) -> list[list[Any]]:
+def in_demo(python: Path, chains: list[tuple[Path, list[dict[str, Any]]]]) -> list[list[Any]]:
     """Outcomes of the calls of all chains, in processes of this Python."""
     for folder, _ in chains:
         folder.mkdir(parents=True, exist_ok=True)
@@ -77,6 +79,8 @@ def stock(folder: Path, python: Path) -> None:
             shutil.copytree(COMPARED / of, folder / "compared" / Path(name).name)
     battler, left = ROOT / "docs" / "runs" / "battler", shutil.ignore_patterns("ablation*")
     shutil.copytree(battler, folder / "runs" / "battler", ignore=left)
+    (folder / "runs" / "marlhf").mkdir()
+    shutil.copy(MARLHF, folder / "runs" / "marlhf" / "marlhf.yaml")
     pair = {"prompt": "Write.", "chosen": "This is good.", "rejected": "bad"}
     pairs = [{"task": str(n), "agents": {"background": pair, "method": pair}} for n in range(16)]
     (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)), encoding="utf-8")
@@ -188,7 +192,7 @@ def test_the_runner(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(10_600)
 def test_every_command_runs_in_a_demo_installation(demo, tmp_path, pool):
     made = tmp_path / "stock"
     stock(made, demo)
@@ -198,6 +202,8 @@ def test_every_command_runs_in_a_demo_installation(demo, tmp_path, pool):
         folder.mkdir()
         if group[0].page.name.startswith("own-"):
             write_files(folder)
+        if group[0].page == textarena_page.PAGE:
+            textarena_page.write_files(folder)
     wrong = {}
     for group, (folder, made_calls), outcomes in zip(groups, chains, in_demo(demo, chains), strict=True):
         for command, made_call, (code, err, _) in zip(group, made_calls, outcomes, strict=True):

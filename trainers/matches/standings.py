@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from palaver.core import ConfigError
 from palaver.trainers.matches.results import GameResult
@@ -132,6 +133,32 @@ class Standings:
             "failed": self.failed,
             **self.provenance,
         }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Standings:
+        """Standings of plain data.
+
+        Raises:
+            KeyError: something is missing.
+            ValueError: something has another form.
+        """
+        rest = dict(values)
+        tables = [
+            {
+                **table,
+                "cells": {(cell["player"], cell["opponent"]): cell for cell in table["cells"]},
+                "conduct": {row["player"]: row for row in table["conduct"]},
+            }
+            for table in rest.pop("tables")
+        ]
+        return cls(
+            anchor=rest.pop("anchor"),
+            at=rest.pop("anchor_elo"),
+            tables=TypeAdapter(tuple[PairTable, ...]).validate_python(tables),
+            gaps=TypeAdapter(tuple[Gap, ...]).validate_python(rest.pop("gaps")),
+            failed=rest.pop("failed"),
+            provenance=rest,
+        )
 
 
 def standings(

@@ -8,13 +8,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from palaver.core import CheckpointError
+from palaver.text import one_line
 from palaver.trainers.curriculum import state as states
 from palaver.trainers.curriculum.config import FILE, Curriculum, load
 from palaver.trainers.curriculum.run import lines, table
 from palaver.trainers.curriculum.state import BATTLES, RATING, PlayerRating, StageAttempt, State
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.matches.standings import Standings
+from palaver.trainers.run.files import METRICS
+from palaver.trainers.run.logging import read_metrics
 from palaver.utils.run_folder import replace_text
 
 RESULTS = "curriculum.json"
@@ -129,16 +134,19 @@ class CurriculumReport:
 
 
 def read(folder: Path, provenance: Mapping[str, Any]) -> CurriculumReport:
-    """Read the report data of a folder.
+    """Read the report data of a folder; of one kept without its attempts, from its last report.
 
     Raises:
         CheckpointError: it holds no curriculum, or one that is damaged.
+        ConfigError: its rated games are missing.
     """
     folder = folder.resolve()
     if not (folder / FILE).is_file():
         raise CheckpointError(f"there is no curriculum in {str(folder)!r}: it has no {FILE}")
     spec = load(str(folder))
     state = states.read(spec, folder, folder / BATTLES)
+    if (last := _last(spec, folder, provenance)) and len(last.verdicts) > len(state.verdicts):
+        return last
     players = [*spec.ratings.opponents, *(verdict.student for verdict in state.verdicts)]
     wanted = set(players)
     games = [
@@ -147,3 +155,19 @@ def read(folder: Path, provenance: Mapping[str, Any]) -> CurriculumReport:
     rated = bool(state.verdicts) and bool(state.verdicts[-1].places)
     standings = table(games, players, spec) if rated else None
     return CurriculumReport(spec, state, lines(folder, state.verdicts), standings, provenance)
+
+
+def _last(spec: Curriculum, folder: Path, provenance: Mapping[str, Any]) -> CurriculumReport | None:
+    """Data of the last report and the merged metrics; None before the first."""
+    path = folder / RESULTS
+    if not path.is_file():
+        return None
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        state = State(spec, folder, folder / BATTLES)
+        for verdict in TypeAdapter(list[StageAttempt]).validate_python(values["attempts"]):
+            state.ended(verdict)
+        standings = Standings.from_dict(values["arena"]) if values["arena"] else None
+    except (ValueError, KeyError, TypeError, StopIteration) as error:
+        raise CheckpointError(f"{str(path)!r} holds no report of a curriculum: {one_line(error)}") from error
+    return CurriculumReport(spec, state, read_metrics(folder / METRICS), standings, provenance)
