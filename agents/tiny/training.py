@@ -210,7 +210,7 @@ def _optimizers(model: nn.Module, recipe: Recipe) -> list[tuple[torch.optim.Opti
 
 
 def _batches(pairs: Sequence[Pair], size: int, most: int | None, rng: random.Random) -> Iterator[list[Pair]]:
-    """Batches of `size` prompts with their answers, `most` at most, without end: passes in shuffled order.
+    """Batches of `size` prompts with at most `most` answers each, without end, shuffled.
 
     Prompts of like length share a batch, to save padding.
     """

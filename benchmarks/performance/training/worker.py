@@ -37,6 +37,7 @@ from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.placement.in_process import make_learners
 from palaver.trainers.policy_gradient import PolicyGradientLoop
+from palaver.trainers.rollout.past_selves import PastSelves
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.session import Clock, RunSession
 from palaver.trainers.train import make_updater
@@ -120,7 +121,7 @@ def loop_of(config: RunConfig, env: TextEnv, team: Mapping[str, LLMPolicy], worl
     session = RunSession(config, world, Path(), Clock())
     session.clock.start()
     updater = make_updater(config, chosen_row(config.algorithm), make_learners(config, team, world), world)
-    return PolicyGradientLoop(session, env, env, team, updater)
+    return PolicyGradientLoop(session, env, env, team, updater, PastSelves(config.team.past, [], config.seed))
 
 
 def local_learners(loop: PolicyGradientLoop) -> list[PolicyUpdater]:
