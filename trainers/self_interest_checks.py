@@ -1,4 +1,4 @@
-"""Checks for agents with interests of their own: team credit, advantages of others, past selves as opponents."""
+"""Checks for agents with interests of their own: credit, alignment, past selves."""
 
 from __future__ import annotations
 

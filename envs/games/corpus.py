@@ -1,4 +1,4 @@
-"""Imitation texts of exact games and repeated matrix games: a situation, then each legal action once.
+"""Imitation texts of exact and repeated games: a situation, then each legal action once.
 
 A model that imitates them begins near a uniform policy over the legal actions, so that no text shows how to play; all
 actions of a prompt in one batch leave no noise of a draw between them. Its answers (`my card J, opened: call.`,
@@ -62,7 +62,7 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
 
 
 def _draw_drill(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
-    """Draw an exercise in copying: values of keys, of which two are asked for, and a list to choose from."""
+    """Draw an exercise in copying: values of keys, two of them asked for, and actions."""
     values = {key: rng.choice(VALUES) for key in rng.sample(KEYS, len(KEYS))}
     first, second = rng.sample(KEYS, 2)
     actions = tuple(rng.sample(LISTED, rng.randint(2, 5)))

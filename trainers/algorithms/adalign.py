@@ -1,4 +1,4 @@
-"""Advantage Alignment, for agents with interests of their own. Duque et al., arXiv 2406.14662.
+"""Advantage Alignment, for agents with rewards of their own. Duque et al., 2406.14662.
 
     A*_i,t = A_i,t + beta (sum_(k<t) gamma^(t-k) A_i,k) sum_(j != i) A_j,t
     A_i,t  = R_i,t - mean of the other episodes' R_i,t at turn t       R_i,t: discounted reward-to-go of its own rewards

@@ -54,7 +54,7 @@ class LoraConfig(Section):
 
 
 class PastConfig(Section):
-    """Past selves as opponents: in a share of the tasks one agent is played by its policy's earlier weights."""
+    """Past selves: earlier weights that play one agent in a share of the tasks."""
 
     share: float = Field(0.0, ge=0, lt=1, description="share of a step's tasks with a past self, rounded down")
     every: int = Field(10, ge=1, description="updates between two weights that are kept")

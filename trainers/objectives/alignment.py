@@ -1,4 +1,4 @@
-"""Advantage Alignment: credit for what helps another agent where the past has been good for oneself.
+"""Advantage Alignment: credit for helping another agent where the past was good.
 
 Duque et al., arXiv 2406.14662; for language models arXiv 2511.19405. J joint steps, N agents.
 """
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def past_advantage(advantage: Tensor, parent: Tensor, turn: Tensor, discount: float) -> Tensor:
-    """w_t = sum over k < t of discount^(t-k) A_k, along the path to each joint step. (J, N) -> (J, N).
+    """w_t = sum over k < t of discount^(t-k) A_k, along each path. (J, N) -> (J, N).
 
     Args:
         advantage: (J, N).

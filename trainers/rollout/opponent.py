@@ -1,4 +1,4 @@
-"""Evaluation of a self-play run against a fixed opponent, in environments whose agents compete.
+"""Evaluation of a self-play run against a fixed opponent, where agents compete.
 
 The mean reward of a zero-sum game is constant, and each agent's return in self-play is measured against a rival that
 learns too. Here every trained agent plays the tasks and seeds of the evaluation with `eval.opponent` as all others.

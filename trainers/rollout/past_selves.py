@@ -1,4 +1,4 @@
-"""Episodes against past selves: a buffer of the policies' earlier weights, from which one is drawn each step.
+"""Episodes against past selves: a buffer of earlier weights, one drawn each step.
 
 In a share of a step's tasks one agent is played by an earlier self, the agents taking turns, so that a policy meets
 more than the one opponent that learns with it. What a past self says is not trained on.
@@ -46,7 +46,7 @@ class PastSelves:
     def lineups(
         self, step: int, team: Mapping[str, Policy], tasks: Sequence[Placed], size: int
     ) -> list[tuple[Mapping[str, Policy], list[Placed]]]:
-        """Teams of update `step`, each with the tasks that it plays; a team without tasks is left out.
+        """Teams of update `step`, each with the tasks that it plays, one or more.
 
         Args:
             step: number of the update.
@@ -74,7 +74,7 @@ class PastSelves:
         self.snapshots = [(step, weights) for step, weights in state.get("past", [])]
 
     def _player(self, step: int, name: str) -> LLMPolicy:
-        """Return the policy's self that is drawn for update `step`; all its kept selves are equally likely."""
+        """Return the kept self drawn for update `step`; all are equally likely."""
         taken_at, weights = self.snapshots[stable_seed(self.seed, "past self", step, name) % len(self.snapshots)]
         policy = self.policies[name]
         if name not in self._players:

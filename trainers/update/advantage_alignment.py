@@ -1,4 +1,4 @@
-"""Estimator of Advantage Alignment: advantages of every agent by turn, each weighted by the others'."""
+"""Estimator of Advantage Alignment: advantages by turn, weighted by the others'."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AlignedEstimator(AdvantageEstimator):
     """Estimator of A* from the advantages of all agents, those that are not trained included."""
 
     def estimate(self, batch: Batch, kl: KLTerms) -> AdvantageBatch:
-        """Fill a batch; what `normalize` divides is A, so that beta does not depend on the unit of the rewards."""
+        """Fill a batch; `normalize` divides A, so that beta has no unit."""
         a, estimated = self.config.algorithm, self.filled(batch, kl)
         weighed = aligned_advantage(
             self.joint_advantages(batch, self.cost(kl)), batch.parent, batch.step_turn, a.discount, a.beta
