@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from palaver.agents.tiny import build, cache
 from palaver.agents.tiny.__main__ import main
 from palaver.agents.tiny.build import ensure, train_tokenizer
 from palaver.agents.tiny.gate import GateCheck, demand, examine
-from palaver.agents.tiny.training import Muon, Recipe, _batches, encode, new_model, orthogonal, train
+from palaver.agents.tiny.training import Muon, Recipe, encode, new_model, orthogonal, train
 from palaver.core import Message, PolicyError, Request, Sampling
 from palaver.envs.writing.arxiv import corpus
 from palaver.utils.machine import cache_folder
@@ -139,17 +138,6 @@ def test_answers_are_closed_and_prompts_rendered(tokenizer):
     (prompt, answer), *_ = encode(tokenizer, [((Message("user", "What?"),), "A tree.")])
     assert tokenizer.decode(prompt) == "<|im_start|>user\nWhat?<|im_end|>\n<|im_start|>assistant\n"
     assert tokenizer.decode(answer) == "A tree.<|im_end|>"
-
-
-def test_answers_of_one_prompt_come_in_groups_of_at_most_so_many():
-    """Five answers of one prompt and one of another: two groups with all of them, or 2 + 2 + 1 and 1 with two each."""
-    pairs = [([1], [n]) for n in range(5)] + [([2], [9])]
-    whole = next(_batches(pairs, 2, None, random.Random(0)))
-    assert sorted(answer[0] for _, answer in whole) in ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], [0, 1, 2, 3, 4, 9], [9, 9])
-    batches = _batches(pairs, 2, 2, random.Random(0))
-    answers = [answer[0] for _ in range(64) for _, answer in next(batches)]  # 128 groups, 32 passes
-    assert [answers.count(n) for n in (0, 1, 2, 3, 4, 9)] == [32] * 6
-    assert len(answers) == 6 * 32
 
 
 @pytest.mark.parametrize(
