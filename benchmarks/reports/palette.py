@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 COLORS = 6  # of the theme, which every kind of colour vision tells apart; lines after that are dashed as well
-DASHES: tuple[tuple[float, ...], ...] = ((), (4.5, 1.3), (1.2, 1.2), (6, 1.3, 1.2, 1.3))
+DASHES: tuple[tuple[float, ...], ...] = ((), (4.5, 1.3), (1.2, 1.2), (6, 1.3, 1.2, 1.3), (9, 2.6))
 
 # The place of an algorithm gives its look; those that are most often drawn together stand first. Append new ones.
 ALGORITHM_ORDER = (

@@ -35,7 +35,7 @@ RANDOM = {"climbing": -31 / 9, "two-step": (7 + 10 / 4) / 2, "prisoners-dilemma"
 def test_the_shipped_laboratory_has_every_algorithm_and_every_game(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, "a-new-one", ALGORITHMS["magrpo"])
     found = plan.load("lab")
-    played = set(ALGORITHMS) - {"cory", "grpo", "adalign"}
+    played = set(ALGORITHMS) - {"cory", "grpo", "adalign", "marshal"}
     assert set(found.algorithms) == played
     assert set(found.columns) == {*LABORATORY, "xor-equal", "xor-roles", "dilemma-own"}
     kinds = {(cell.algorithm, cell.game, cell.seed) for cell in found.cells}
@@ -111,7 +111,7 @@ def test_what_a_trainer_refuses_is_told_and_the_rest_is_run(tmp_path):
 
 def test_a_row_left_out_everywhere():
     reason = "lab.without.rae=no self-play here"
-    left = set(ALGORITHMS) - {"rae", "cory", "grpo", "adalign"}
+    left = set(ALGORITHMS) - {"rae", "cory", "grpo", "adalign", "marshal"}
     assert set(plan.load("lab", [reason, "lab.games=[xor]"]).algorithms) == left
     with pytest.raises(ConfigError, match=r"lab.algorithms: rae is left out by lab.without: no self-play here"):
         plan.load("lab", [*TWO, reason])

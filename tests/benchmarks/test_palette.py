@@ -46,7 +46,7 @@ def test_colours_are_told_apart_by_every_kind_of_colour_vision(kind):
     """A difference of 2.3 is just noticed (CIE 1976); the same colours come again dashed."""
     colors = [in_lab(PAPER.color(nth_look(index).color), SEEN[kind]) for index in range(COLORS)]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(colors, 2)) > 10
-    assert len({nth_look(index) for index in range(COLORS * len(DASHES))}) == 24
+    assert len({nth_look(index) for index in range(COLORS * len(DASHES))}) == 30
 
 
 def test_every_algorithm_has_a_look_of_its_own():

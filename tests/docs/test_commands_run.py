@@ -32,6 +32,7 @@ QUICK = "train.prompts_per_step=1 algorithm.group_size=2 eval.n=2 eval.samples=1
 STOCK = (  # commands whose files others read
     f"train arxiv-magrpo {QUICK} --out runs/longer",
     f"train build-magrpo {QUICK} --out runs/build-0",
+    f"train kuhn-league {QUICK} --out runs/kuhn",
     "evaluate arxiv-v0 --team random -n 4 --row rows --label random --out episodes.jsonl",
     "evaluate echo-v0 --team random -n 4 --row rows --label mine",
     "leaderboard submit rows/echo-v0--mine.json --submitter Ann --out submissions",
@@ -39,7 +40,7 @@ STOCK = (  # commands whose files others read
     "pokemon clone battles/first --out runs/student epochs=1",
 )
 NAMES = (
-    *("runs/longer", "runs/build-0", "rows", "submissions", "episodes.jsonl", "episodes.jsonl.gz", "pairs.jsonl"),
+    *("runs/longer", "runs/build-0", "runs/kuhn", "rows", "submissions", "episodes.jsonl", "episodes.jsonl.gz", "pairs.jsonl"),
     *("battles/first", "battles/stand-in", "runs/battles", "runs/new", "runs/old", "runs/student", "replays"),
     *("runs/other", "runs/magrpo-0", "runs/magrpo-1", "runs/ippo-0", "runs/cory-1", "runs/battler"),
     *("HumanEval.jsonl.gz", "mbpp.jsonl", "runs/marlhf"),

@@ -24,7 +24,7 @@ class Lengths(TextEnv):
 
     def __init__(self, tasks: str = "sample", turns: int = 1, n: int = 8, render_mode: str | None = None) -> None:
         super().__init__(list(SEATS), [Task(f"t{i}", {}) for i in range(n)], render_mode=render_mode, source=tasks)
-        self.turns = turns
+        self.turns = self.num_turns = turns
 
     def initial_observations(self, task: Task) -> Mapping[str, str]:
         return {seat: f"{seat}: task {task.id}" for seat in self.agents}

@@ -82,7 +82,7 @@ class Pool:
 
     @property
     def points(self) -> dict[str, float]:
-        """PoolMember -> mean points of the learning team against it, of members that were met."""
+        """Name -> mean points of the learning team against it, of members that were met."""
         return {name: score.mean for name, score in self.scores.items()}
 
     def add(

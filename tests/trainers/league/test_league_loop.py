@@ -68,7 +68,7 @@ def test_members_join_and_leave_and_their_weights_stay_as_long_as_a_checkpoint_n
 
 def test_only_the_learning_agents_completions_are_trained_on(tmp_path, monkeypatch):
     seen, pairings = [], {}
-    from palaver.trainers.league import loop as module
+    from palaver.trainers import league_loop as module
     from tests.trainers.league import tabular
 
     drawn = module.matches
