@@ -40,9 +40,9 @@ STOCK = (  # commands whose files others read
     "pokemon clone battles/first --out runs/student epochs=1",
 )
 NAMES = (
-    *("runs/longer", "runs/build-0", "runs/kuhn", "rows", "submissions", "episodes.jsonl", "episodes.jsonl.gz", "pairs.jsonl"),
+    *("runs/longer", "runs/build-0", "rows", "submissions", "episodes.jsonl", "episodes.jsonl.gz", "pairs.jsonl"),
     *("battles/first", "battles/stand-in", "runs/battles", "runs/new", "runs/old", "runs/student", "replays"),
-    *("runs/other", "runs/magrpo-0", "runs/magrpo-1", "runs/ippo-0", "runs/cory-1", "runs/battler"),
+    *("runs/other", "runs/magrpo-0", "runs/magrpo-1", "runs/ippo-0", "runs/cory-1", "runs/battler", "runs/kuhn"),
     *("HumanEval.jsonl.gz", "mbpp.jsonl", "runs/marlhf"),
 )
 
