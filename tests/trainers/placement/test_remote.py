@@ -94,7 +94,7 @@ def test_a_run_on_workers_equals_the_run_in_this_process(model, tmp_path, monkey
         {"critic": {"model": "shared", "level": "token"}, "algorithm": {"name": "ippo", "minibatches": 2}},
         {"critic": {"model": "shared", "level": "completion"}, "algorithm": {"name": "iac", "group_size": 2}},
         {"algorithm": {"name": "qmix", "group_size": 2, "mixer": {"encoder": "words"}}},
-        {"kl": {"coef": 0.1, "reference": "lag:1", "target": 0.01, "horizon": 5}},
+        {"kl": {"coef": 0.1, "reference": "lag:1", "target": 0.01, "horizon": 12}},
         {"algorithm": {"name": "cory"}, "team": {"kind": "separate", "swap_every": 1}, "env": {"id": "chain-v0"}},
     ],
     ids=["trunk-token", "trunk", "words", "lag", "cory"],
