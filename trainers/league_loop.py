@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from palaver.agents.base.policy import Policy
@@ -16,11 +17,11 @@ from palaver.trainers.league.evaluation import CHANCES, crossplay, exact_metrics
 from palaver.trainers.league.matchmaking import Pairing, matches
 from palaver.trainers.league.pool import MAIN, Points, Pool
 from palaver.trainers.policy_gradient import PolicyGradientLoop
-from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.rollout.metrics import agent_returns
 from palaver.trainers.rollout.opponent import win
 from palaver.trainers.rollout.tasks import ResampledEpisodes, batch_of_tasks
 from palaver.trainers.run import checkpoint
+from palaver.trainers.update.learner import Learner
 from palaver.trainers.update.updater import Updater
 
 
@@ -100,29 +101,17 @@ class LeagueLoop(PolicyGradientLoop):
 
     def rolled(self, step: int, team: Mapping[str, Policy]) -> ResampledEpisodes:
         """Roll out this process's shard of a step; opponents' completions are not compared."""
-        config, a = self.session.config, self.session.config.algorithm
+        config = self.session.config
         tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         pairings, opponents = self._pairings(step, list(team), len(tasks))
         mine = self.session.distributed.shard(list(enumerate(tasks)))
-        places = [place for place, _ in mine]
-        teams = [_players(team, pairings[place], opponents) for place in places]
-        episodes = rollout(
-            self.env,
-            teams,
-            [task for _, task in mine],
-            SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, self.updater.estimator.look_ahead),
-            sampling=self.sampling(step),
-            seed=stable_seed(config.seed, "rollout", self.role, step),
-            workers=config.train.workers,
-            places=places,
-        )
-        by_place: dict[int, list[Episode]] = {}
-        for episode in episodes:
-            by_place.setdefault(int(episode.turns[0].node.partition("/")[0]), []).append(episode)
-        self._record(pairings, {place: episodes for place, episodes in by_place.items() if pairings[place].agent})
+        teams = [_players(team, pairings[place], opponents) for place, _ in mine]
+        rolled = self.play(step, mine, teams, self.role, step)  # in the order of their tasks
+        episodes = {place: list(played) for place, played in groupby(rolled, _place)}
+        self._record(pairings, {place: played for place, played in episodes.items() if pairings[place].agent})
         learning = [
             _only(episode, [pairings[place].agent] if pairings[place].agent else list(team))
-            for place, played in by_place.items()
+            for place, played in episodes.items()
             for episode in played
         ]
         return ResampledEpisodes(learning, [], 0)
@@ -146,15 +135,19 @@ class LeagueLoop(PolicyGradientLoop):
         return episodes, {**metrics, **exact, **table}
 
     def write_checkpoint(self, step: int) -> None:
-        """Write policies, optimisers, updaters and pool; remove what no checkpoint needs."""
+        """Write the checkpoint after `step`; remove weights of the pool that none needs."""
+        PolicyGradientLoop.write_checkpoint(self, step)
+        self.league.pool.clean(checkpoint.oldest(self.session.folder))
+
+    @property
+    def saved_learners(self) -> Sequence[Learner]:
+        """Learners of the main team and of the exploiters."""
         updaters = [self.updater, *(exploiter.updater for exploiter in self.league.exploiters)]
-        learners = [learner for updater in updaters for learner in updater.learners]
-        policies = {learner.policy.name: learner.policy for learner in learners}
-        optimizers = {learner.policy.name: learner.save_optimizer for learner in learners}
-        state = self.updater.state_dict() | {"league": self.league.state_dict()}
-        folder, keep = self.session.folder, self.session.config.train.keep
-        checkpoint.save(folder, step, policies, optimizers, state, keep, self.seating(step))
-        self.league.pool.clean(checkpoint.oldest(folder))
+        return [learner for updater in updaters for learner in updater.learners]
+
+    def saved_state(self) -> dict[str, Any]:
+        """State of the main team's updater and of the league."""
+        return self.updater.state_dict() | {"league": self.league.state_dict()}
 
     def _pairings(self, step: int, agents: Sequence[str], places: int) -> tuple[list[Pairing], dict[str, Any]]:
         """Pairing of each task, and the teams of the opponents."""
@@ -194,11 +187,15 @@ class LeagueLoop(PolicyGradientLoop):
         main, game, team = self.session.distributed.is_main, self.league.game, self.seated(step)
         texts = {}
         if main and game is not None:
-            sampling = self.sampling(step)
-            chances, _ = team_chances(game, {agent: (team[agent], sampling[agent]) for agent in team})
+            chances, _ = team_chances(game, team, self.sampling(step))
             texts[CHANCES] = json.dumps(chances)
         self.league.pool.add(MAIN, step, team, texts, main=main)
         self.session.distributed.wait()
+
+
+def _place(episode: Episode) -> int:
+    """Place of an episode's task in its step."""
+    return int(episode.turns[0].node.partition("/")[0])
 
 
 def _players(team: Mapping[str, Policy], match: Pairing, opponents: Mapping[str, Mapping[str, Policy]]) -> Any:

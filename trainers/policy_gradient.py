@@ -130,25 +130,33 @@ class PolicyGradientLoop(BaseLoop):
         every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
         tasks = batch_of_tasks(every, size, config.seed, step)
 
-        def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
-            return rollout(
-                self.env,
-                team,
-                [task for _, task in mine],
-                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, self.updater.estimator.look_ahead),
-                sampling=self.sampling(step),
-                seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
-                workers=config.train.workers,
-                places=[index for index, _ in mine],
-            )
-
         return resampled(
             self.session.distributed.shard(list(enumerate(tasks))),
             spares(every, tasks, config.seed, step),
             size,
             a.resample,
-            play,
+            lambda mine, again: self.play(step, mine, team, step, *[again] * (again > 0)),
             lambda episodes: varies(episodes, self.updater.algorithm, a, self.updater.agents),
+        )
+
+    def play(
+        self,
+        step: int,
+        placed: Sequence[tuple[int, str]],
+        team: Mapping[str, Policy] | Sequence[Mapping[str, Policy]],
+        *key: str | int,
+    ) -> list[Episode]:
+        """Roll out tasks in their places of a step, by one team or one each; `key` seeds draws."""
+        config, a = self.session.config, self.session.config.algorithm
+        return rollout(
+            self.env,
+            team,
+            [task for _, task in placed],
+            SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, self.updater.estimator.look_ahead),
+            sampling=self.sampling(step),
+            seed=stable_seed(config.seed, "rollout", *key),
+            workers=config.train.workers,
+            places=[place for place, _ in placed],
         )
 
     def checked(
@@ -230,11 +238,20 @@ class PolicyGradientLoop(BaseLoop):
 
     def write_checkpoint(self, step: int) -> None:
         """Write policies, optimisers, and the state of the updater."""
-        policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
-        optimizers = {learner.policy.name: learner.save_optimizer for learner in self.updater.learners}
-        keep, state = self.session.config.train.keep, self.updater.state_dict()
+        policies = {learner.policy.name: learner.policy for learner in self.saved_learners}
+        optimizers = {learner.policy.name: learner.save_optimizer for learner in self.saved_learners}
+        keep, state = self.session.config.train.keep, self.saved_state()
         rollouts = to_plain(self.pending)
         checkpoint.save(self.session.folder, step, policies, optimizers, state, keep, self.seating(step), rollouts)
+
+    @property
+    def saved_learners(self) -> Sequence[Learner]:
+        """Learners whose policies and optimisers a checkpoint has."""
+        return self.updater.learners
+
+    def saved_state(self) -> dict[str, Any]:
+        """Other state of a checkpoint that the next step depends on."""
+        return self.updater.state_dict()
 
     def seated(self, step: int) -> dict[str, Policy]:
         """Agent -> its policy in update `step` and until the next."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -27,7 +27,9 @@ class Chooser(Protocol):
         """Probabilities of the legal actions at each prompt."""
 
 
-def team_chances(game: ExactGame, team: dict[str, tuple[Policy, Sampling]]) -> tuple[list[list[float]], float]:
+def team_chances(
+    game: ExactGame, team: Mapping[str, Policy], sampling: Mapping[str, Sampling]
+) -> tuple[list[list[float]], float]:
     """Probabilities of a team's actions in all information sets of a game.
 
     Those of a language model in this process are exact sums over the wordings of an action that it was seen to use.
@@ -36,19 +38,20 @@ def team_chances(game: ExactGame, team: dict[str, tuple[Policy, Sampling]]) -> t
 
     Args:
         game: the game.
-        team: agent -> its policy and sampling parameters.
+        team: agent -> its policy.
+        sampling: agent -> its sampling parameters.
 
     Returns:
         The probabilities, and the mean probability of a legal answer before they were renormalised.
     """
     weights: list[list[float]] = [[] for _ in game.prompts]
-    for agent, (policy, sampling) in team.items():
+    for agent, policy in team.items():
         places = [n for n, actor in enumerate(game.agents) if actor == agent]
         prompts, actions = [game.prompts[n] for n in places], [game.actions[n] for n in places]
         if isinstance(policy, Chooser):
             rows = policy.chances(prompts, actions)
         else:
-            rows = policy_chances(policy, agent, prompts, actions, sampling, game.parse)
+            rows = policy_chances(policy, agent, prompts, actions, sampling[agent], game.parse)
         for place, row in zip(places, rows, strict=True):
             weights[place] = row
     masses = [sum(row) for row in weights]

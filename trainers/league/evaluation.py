@@ -63,7 +63,7 @@ def exact_metrics(
     """NashConv of a team and of the pool's mixture; empty if the game is too large."""
     if game is None:
         return {}
-    chances, mass = team_chances(game, {agent: (policy, sampling[agent]) for agent, policy in team.items()})
+    chances, mass = team_chances(game, team, sampling)
     metrics = {"nash_conv": game.nash_conv(chances), "legal_mass": mass}
     files = [pool.folder_of(member.name) / CHANCES for member in pool.members if member.line == MAIN]
     past = [json.loads(file.read_text(encoding="utf-8")) for file in files]

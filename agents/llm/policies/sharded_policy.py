@@ -71,6 +71,7 @@ def sharded_like(value: Tensor, like: Tensor) -> Tensor:
 @torch.no_grad()
 def full_weights(model: nn.Module) -> dict[str, Tensor]:
     """Whole weights by name in host memory, tied ones once; a collective operation."""
+    reshard(model)
     return {name: full(parameter).cpu() for name, parameter in model.named_parameters()}
 
 
@@ -134,7 +135,6 @@ class ShardedPolicy(LLMPolicy):
 
     def collect(self, keep: bool) -> None:
         """Gather the weights that `save` writes, a collective operation, and `keep` them or not."""
-        reshard(self.model)
         weights = full_weights(self.model)
         self.collected = weights if keep else {}
 
@@ -184,7 +184,6 @@ class ShardedCopy:
 
     def collect(self, keep: bool) -> None:
         """Gather the weights of `state_dict`, a collective operation, and `keep` them or not."""
-        reshard(self.model)
         weights = full_weights(self.model)
         self.collected = weights if keep else {}
 

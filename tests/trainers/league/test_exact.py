@@ -37,6 +37,11 @@ def random_profile(seed):
     }
 
 
+def both(policy):
+    """The team and the sampling of a policy that acts for both players."""
+    return dict.fromkeys(("p1", "p2"), policy), dict.fromkeys(("p1", "p2"), Sampling())
+
+
 def test_value_of_a_mixture_is_the_mean_over_all_pairs_of_its_members():
     profiles = [random_profile(seed) for seed in range(3)]
     owner = {prompt: player for prompt, (player, _) in TREE.infosets.items()}
@@ -122,14 +127,14 @@ def test_a_policy_without_legal_answers_is_uniform():
             return [[Completion("") for _ in request.seeds] for request in requests]
 
     game = text_env("kuhn-v0", {}).exact_game()
-    chances, mass = team_chances(game, dict.fromkeys(("p1", "p2"), (Mute(), Sampling())))
+    chances, mass = team_chances(game, *both(Mute()))
     assert (chances, mass) == ([[0.5, 0.5]] * 12, 0.0)
 
 
 def test_chances_of_a_table_are_its_own():
     game = text_env("kuhn-v0", {}).exact_game()
     table = Table(logits={game.prompts[0]: [0.0, np.log(3.0)]})
-    chances, mass = team_chances(game, dict.fromkeys(("p1", "p2"), (table, Sampling())))
+    chances, mass = team_chances(game, *both(table))
     assert chances[0] == pytest.approx([0.25, 0.75])
     assert mass == pytest.approx(1)
 
