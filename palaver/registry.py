@@ -95,6 +95,10 @@ class Spec:
         keywords = self.keywords()
         return keyword in keywords or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in keywords.values())
 
+    def competes(self, env: Any) -> bool:
+        """Return whether the agents of an environment of this spec compete with its keywords."""
+        return self.competitive if env.competitive is None else bool(env.competitive)
+
 
 _SPECS: dict[str, Spec] = {}
 _NAMED: dict[str, Spec] = {}  # id -> its spec: `module:attribute`, and ids of other libraries

@@ -10,8 +10,7 @@ from typing import Any
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.make_policy import PLAIN, parse_policy, parse_team_names
-from palaver.core import ConfigError, refuse
+from palaver.core import refuse
 from palaver.envs.base.env import TextEnv
 from palaver.registry import spec
 from palaver.trainers.algorithms.base import Algorithm
@@ -20,10 +19,10 @@ from palaver.trainers.league.pool import Pool
 from palaver.trainers.league_loop import Exploiter, League, LeagueLoop
 from palaver.trainers.placement.in_process import make_learners
 from palaver.trainers.policy_gradient import PolicyGradientLoop
-from palaver.trainers.rollout.team import model_options, parse_team, refuse_tiny, trainable_team
+from palaver.trainers.rollout.opponent import load_rival, refuse_rival
+from palaver.trainers.rollout.team import model_options, trainable_team
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import Distributed
-from palaver.trainers.run.files import CONFIG
 from palaver.trainers.update.updater import Updater
 
 
@@ -37,11 +36,10 @@ def refuse_league(config: RunConfig, algorithm: Algorithm, env: TextEnv) -> None
     league, team, a = config.league, config.team, config.algorithm
     if not league.active:
         return
-    competitive = spec(config.env.id).competitive if env.competitive is None else env.competitive
     refuse(
         [
             (
-                not competitive or len(env.possible_agents) < 2,
+                not spec(config.env.id).competes(env) or len(env.possible_agents) < 2,
                 f"a league is for agents that compete, and those of {config.env.id} do not: leave the section league "
                 "out, or set env.id to a competitive environment (palaver envs)",
             ),
@@ -84,31 +82,7 @@ def refuse_league(config: RunConfig, algorithm: Algorithm, env: TextEnv) -> None
         ]
     )
     for name in league.opponents:
-        _refuse_opponent(name, config, env)
-
-
-def _refuse_opponent(name: str, config: RunConfig, env: TextEnv) -> None:
-    whole = parse_policy(name)
-    if whole.kind == "run":
-        if not (Path(whole.source) / CONFIG).is_file():
-            raise ConfigError(f"league.opponents: there is no run in {whole.source!r}: it has no {CONFIG}")
-        return
-    kinds = {parse_policy(partner).kind for partner in parse_team_names(name, env.possible_agents).values()}
-    if "tiny" in kinds:
-        refuse_tiny(env.source, config.policy.force)
-    if kinds <= {*PLAIN, "scripted"}:
-        _fixed(config, env, "cpu", [name])
-
-
-def _fixed(
-    config: RunConfig, env: TextEnv, device: str, names: Sequence[str], note: Callable[[str], None] = lambda _: None
-) -> dict[str, Mapping[str, Policy]]:
-    """Name -> team of fixed opponents."""
-    options = model_options(config, device)
-    return {
-        name: parse_team(name, spec(config.env.id), env.possible_agents, options, env.source, config.policy.force, note)
-        for name in names
-    }
+        refuse_rival("league.opponents", name, config, env, partial(load_rival, name, config, env, "cpu"))
 
 
 def league_loop(
@@ -124,7 +98,7 @@ def league_loop(
         PolicyError, CheckpointError, ConfigError: a fixed opponent or a saved member cannot be loaded.
     """
     config, env = loop.session.config, loop.env
-    fixed = _fixed(config, env, distributed.device, config.league.opponents, note)
+    fixed = {name: load_rival(name, config, env, distributed.device, note) for name in config.league.opponents}
     pool = Pool(loop.session.folder, config.league.size, fixed, partial(_load, config, distributed.device))
     make = partial(_exploiter, config, algorithm, env.possible_agents, distributed)
     state: dict[str, Any] = checkpoint.load_updater(start)["league"] if start else {}

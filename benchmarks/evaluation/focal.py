@@ -81,8 +81,7 @@ def refuse_rivals(env: TextEnv, env_spec: Spec, seatings: Sequence[FocalRound]) 
     Raises:
         ConfigError: the environment is competitive and there are no focal agents.
     """
-    rivals = env_spec.competitive if env.competitive is None else env.competitive
-    if rivals and not seatings:
+    if env_spec.competes(env) and not seatings:
         first, second = env.possible_agents[0], env.possible_agents[-1]
         raise ConfigError(
             f"{env_spec.id} is competitive here, so its agents are not one team: name the focal agent, as "

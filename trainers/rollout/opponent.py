@@ -33,22 +33,39 @@ def refuse_opponent(config: RunConfig, env: TextEnv) -> None:
     name = config.eval.opponent
     if name is None:
         return
-    competitive = spec(config.env.id).competitive if env.competitive is None else env.competitive
-    if not (env.zero_sum or competitive):
+    if not (env.zero_sum or spec(config.env.id).competes(env)):
         raise ConfigError(
             f"eval.opponent is for games whose agents compete, and {config.env.id} is none here: leave it out"
         )
+    refuse_rival("eval.opponent", name, config, env, lambda: load_opponent(config, env, "cpu"))
+
+
+def refuse_rival(key: str, name: str, config: RunConfig, env: TextEnv, load: Callable[[], object]) -> None:
+    """Refuse the team `name` of the setting `key` as a rival, without loading models.
+
+    Args:
+        key: dotted key of the setting.
+        name: the team, as `--team` names it.
+        config: config of the run.
+        env: its environment.
+        load: loads the team; called if that takes no model.
+
+    Raises:
+        ConfigError: there is no such run.
+        PolicyError: there is no such agent or scripted policy, an agent has no policy, or the tiny model cannot read
+            the tasks.
+    """
     whole = parse_policy(name)
     if whole.kind == "run":
         folder = Path(whole.source)
         if not (folder / CONFIG).is_file():
-            raise ConfigError(f"eval.opponent: there is no run in {str(folder)!r}: it has no {CONFIG}")
+            raise ConfigError(f"{key}: there is no run in {str(folder)!r}: it has no {CONFIG}")
         return
     kinds = {parse_policy(partner).kind for partner in parse_team_names(name, env.possible_agents).values()}
     if "tiny" in kinds:
         refuse_tiny(env.source, config.policy.force)
     if kinds <= {*PLAIN, "scripted"}:
-        load_opponent(config, env, "cpu")
+        load()
 
 
 def load_opponent(
@@ -62,6 +79,17 @@ def load_opponent(
     name = config.eval.opponent
     if name is None or not config.eval.n:
         return {}
+    return load_rival(name, config, env, device, note)
+
+
+def load_rival(
+    name: str, config: RunConfig, env: TextEnv, device: str, note: Callable[[str], None] = lambda _: None
+) -> dict[str, Policy]:
+    """Agent -> its policy of the team `name`, with the run's options.
+
+    Raises:
+        PolicyError, CheckpointError, ConfigError: as `parse_team`.
+    """
     options = model_options(config, device)
     return parse_team(name, spec(config.env.id), env.possible_agents, options, env.source, config.policy.force, note)
 

@@ -73,7 +73,7 @@ def play(
     model = settings.model
     players = parse_team(team, env_spec, agents, model.options(), environment.source, model.force, note)
     how = {agent: settings.draws(agent_sampling.get(agent, sampling), greedy) for agent in agents}
-    opponents = env_spec.competitive if environment.competitive is None else environment.competitive
+    opponents = env_spec.competes(environment)
     bound = most_possible(environment, env_spec)
     max_reward = None if opponents or math.isinf(bound) else bound
     by_hand = any(player.name == "human" for player in players.values())
