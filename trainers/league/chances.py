@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -98,31 +100,43 @@ def wordings(texts: Sequence[str], actions: Sequence[str], parse: Parse) -> list
     >>> from palaver.envs.matrix.rules import action_index
     >>> wordings(["I bet."], ["check", "bet"], action_index)
     [['I check.', 'check'], ['I bet.', 'bet']]
+    >>> wordings(["checked: check."], ["check", "bet"], action_index)
+    [['checked: check.', 'check'], ['checked: bet.', 'bet']]
     """
     forms: list[dict[str, None]] = [{} for _ in actions]
     for text in texts:
         if (named := parse(text, actions)) is None:
             continue
         for n, action in enumerate(actions):
-            other = text.replace(actions[named], action)
+            other = _word(actions[named]).sub(action.replace("\\", r"\\"), text)
             if parse(other, actions) == n:
                 forms[n][other] = None
     return [list(dict.fromkeys([*form, action])) for form, action in zip(forms, actions, strict=True)]
 
 
+@functools.lru_cache(maxsize=1024)
+def _word(action: str) -> re.Pattern[str]:
+    """The action as whole words: `check` also begins `checked`, which is no action."""
+    return re.compile(rf"(?<![^\W_]){re.escape(action)}(?![^\W_])", re.IGNORECASE)
+
+
 def _scored(
     policy: Any, requests: Sequence[Request], forms: Sequence[Sequence[Sequence[str]]], sampling: Sampling
 ) -> list[list[float]]:
-    """Sums of the probabilities of an action's wordings, their end tokens included."""
+    """Sums of the probabilities of an action's wordings.
+
+    The end token is included, unless a wording is as long as `sampling.max_tokens` or longer: sampling stops there, and
+    what was written is read, so that wordings which are equal up to there are one.
+    """
     from palaver.agents.llm.scoring.logprobs import response_logprobs
 
     prompts, answers, places = [], [], []
     for row, (request, wording) in enumerate(zip(requests, forms, strict=True)):
         ids = policy.render(request.conversation)
         for n, texts in enumerate(wording):
-            for text in texts:
+            for written in dict.fromkeys(tuple(policy.written(text)[: sampling.max_tokens]) for text in texts):
                 prompts.append(ids)
-                answers.append(policy.written(text))
+                answers.append([*written])
                 places.append((row, n))
     weights = [[0.0] * len(wording) for wording in forms]
     with torch.no_grad(), policy.active() as model:

@@ -104,6 +104,10 @@ def test_wordings_exchange_the_action():
         ["jack: I bet!", "bet"],
     ]
     assert wordings(["bet or check"], ["check", "bet"], parse) == [["check or check", "check"], ["bet or check", "bet"]]
+    assert wordings(["checked: check"], ["check", r"\1"], lambda text, legal: int("\\1" in text)) == [
+        ["checked: check", "check"],
+        [r"checked: \1", r"\1"],
+    ]
 
 
 def test_chances_of_a_scripted_policy_are_frequencies():
