@@ -20,11 +20,9 @@ from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.games import kuhn, leduc
 from palaver.envs.games.game import ExtensiveGame
 from palaver.envs.games.lines import STONES, BoardState, tic_tac_toe
-from palaver.envs.matrix.env import MatrixEnv
+from palaver.envs.matrix.repeated import draw_round
 
 SHARES = {"kuhn": 0.15, "leduc": 0.25, "repeated": 0.2, "tictactoe": 0.15, "drill": 0.25}
-REPEATED = ("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors", "matching-pennies")
-ROUNDS = 20
 FRESH = 0.6  # share of repeated games whose observations stand alone, with a memory of one round
 KEYS = ("card", "public card", "stone", "round", "chip", "place")
 VALUES = ("J", "Q", "K", "X", "O", "first", "second", *map(str, range(1, 10)))
@@ -48,7 +46,7 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
     """Draw a player's conversation, its situation in words, and its legal actions."""
     name = rng.choices([*SHARES], [*SHARES.values()])[0]
     if name == "repeated":
-        return _draw_round(rng)
+        return draw_round(rng, fresh=rng.random() < FRESH)
     if name == "drill":
         return _draw_drill(rng)
     game = _games()[name]
@@ -81,31 +79,6 @@ def _situation(state: kuhn.KuhnState | leduc.LeducState | BoardState, player: in
     return " ".join([*shown, *([DONE[act] for act in acts] or ["begins"])])
 
 
-def _draw_round(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
-    """Draw a player's conversation in some round of a repeated game of random actions."""
-    fresh = rng.random() < FRESH
-    env = _make_env(rng.choice(REPEATED), fresh)
-    observations, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
-    agent = rng.choice(env.agents)
-    turns = rng.randrange(2) if fresh else rng.choice((0, *(rng.randrange(1, most) for most in (4, 4, ROUNDS))))
-    conversation: Conversation = (Message("user", observations[agent]),)
-    situation = "begins"
-    for _ in range(turns):
-        joint = {name: rng.choice(infos[name]["legal_actions"]) for name in env.agents}
-        answer = f"{agent} {situation}: {joint[agent]}."
-        observations, *_, infos = env.step(joint)
-        past = () if fresh else (*conversation, Message("assistant", answer))
-        conversation = (*past, Message("user", observations[agent]))
-        places = [actions.index(joint[name]) + 1 for name, actions in zip(joint, env.game.actions, strict=True)]
-        situation = f"after {places[0]} {places[1]}"
-    return conversation, f"{agent} {situation}", tuple(infos[agent]["legal_actions"])
-
-
 @functools.cache
 def _games() -> dict[str, ExtensiveGame[Any]]:
     return {"kuhn": kuhn.GAME, "leduc": leduc.GAME, "tictactoe": tic_tac_toe()}
-
-
-@functools.cache
-def _make_env(game: str, fresh: bool) -> MatrixEnv:
-    return MatrixEnv(game, repeats=ROUNDS, feedback=True, fresh=fresh)

@@ -1,7 +1,10 @@
-"""Imitation texts of tiny hidden profiles: one of the own facts, and votes by chance.
+"""Imitation texts of tiny hidden profiles: one of the own facts, a note of what is new, and votes by chance.
 
-A vote is an option that was drawn, and a message a fact of the agent's own that was drawn: no answer depends on what
-another agent has written, so that no text shows to vote by it.
+A message is a fact of the agent's own that was drawn. A vote begins with the initial of an option of which another
+agent has written a fact that is not among the own (`new B: vote amber.`), `none` where there is none, and the option
+that follows is drawn, whatever the initial: no text shows to vote by what another agent has written. The initial is
+there because a model of two layers does not compare parts of its prompt that no answer has ever depended on; it is no
+option, since the first of these counts.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from palaver.envs.hidden_profile.generate import draw, row
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
 ANSWERS = 4  # to each prompt; they share its computation in training
-TINY = {"steps": 300, "texts": 7200}
+FINAL = 0.5  # share of the prompts that ask for the final vote
+TINY = {"steps": 850, "batch": 8, "texts": 24000}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -30,20 +34,24 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def drawn_answer(conversation: Conversation, rng: random.Random) -> str:
-    """A drawn option where a vote is asked for, else a drawn fact of the agent's own."""
+    """A note and a drawn option where a vote is asked for, else a drawn fact of the agent's own."""
     names = options(conversation)
+    own = facts(names, [conversation[0].content])
     if asks_for_vote(conversation[-1].content):
-        return f"vote {rng.choice(names)}."
-    return f"{' '.join(rng.choice(facts(names, [conversation[0].content])))}."
+        read = facts(names, [message.content for message in conversation[1:] if message.role == "user"])
+        new = sorted({option[0].upper() for option, quality in read if (option, quality) not in own})
+        return f"new {rng.choice(new) if new else 'none'}: vote {rng.choice(names)}."
+    return f"{' '.join(rng.choice(own))}."
 
 
 def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversation:
     """Draw an agent's conversation at some turn of an episode."""
-    profile = row(*draw(rng, len(env.possible_agents), tiny=True, tasks=False), "demonstration")
+    profile = row(*draw(rng, len(env.possible_agents), tiny=True, split="texts"), "demonstration")
     env.tasks = (Task("demonstration", profile),)
     observations, _ = env.reset(seed=rng.getrandbits(31), options={"task": 0})
     conversations: dict[str, Conversation] = {agent: (Message("user", observations[agent]),) for agent in env.agents}
-    for _ in range(rng.randrange(env.rounds + 2)):
+    last = env.rounds + 1
+    for _ in range(last if rng.random() < FINAL else rng.randrange(last)):
         answers = {agent: drawn_answer(conversation, rng) for agent, conversation in conversations.items()}
         observations, *_ = env.step(answers)
         conversations = {

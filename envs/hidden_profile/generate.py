@@ -19,7 +19,7 @@ from typing import Any
 from palaver.core import stable_seed
 
 Fact = tuple[str, str]  # option and attribute
-TASKS = 5  # of so many combinations one is for tasks, the others are for the texts of the tiny model
+SPLITS = ("sample", "generated", "generated", "texts", "texts")  # of combinations, in equal parts
 THEMES: Mapping[str, tuple[str, ...]] = {
     "A team has to choose a site for its new office": (
         "Ashford",
@@ -38,7 +38,10 @@ ATTRIBUTES = (
     *("available", "recommended", "insured", "flexible", "efficient", "respected", "documented"),
 )
 TINY_OPTIONS = ("amber", "birch", "cedar", "daisy", "elder", "fern")
-TINY_ATTRIBUTES = ("calm", "cheap", "clean", "fast", "near", "new", "quiet", "safe", "strong", "warm")
+TINY_ATTRIBUTES = (
+    *("bright", "calm", "cheap", "clean", "dry", "fast", "flat", "large"),
+    *("light", "near", "new", "open", "quiet", "safe", "strong", "warm"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +90,21 @@ def design_faults(profile: HiddenProfile) -> list[str]:
     return faults
 
 
-def draw(rng: random.Random, participants: int, *, tiny: bool, tasks: bool) -> tuple[str, HiddenProfile]:
-    """Draw a theme and a profile, for tasks or else for the texts of the tiny model."""
+def draw(rng: random.Random, participants: int, *, tiny: bool, split: str) -> tuple[str, HiddenProfile]:
+    """Draw a theme and a profile with a combination of one of the `SPLITS`."""
     theme = "" if tiny else rng.choice([*THEMES])
     names = TINY_OPTIONS if tiny else THEMES[theme]
     attributes = TINY_ATTRIBUTES if tiny else ATTRIBUTES
     while True:
         options = rng.sample(names, 3 if tiny else 4)
         decoy, right, *others = options
-        if held_out(theme, options) is not tasks:
+        if split_of(theme, options) != split:
             continue
-        qualities = {option: iter(rng.sample(attributes, len(attributes))) for option in options}
+        if tiny and 2 * participants <= len(attributes):  # a fact is known by its attribute, which no other fact has
+            pool = iter(rng.sample(attributes, len(attributes)))
+            qualities = dict.fromkeys(options, pool)
+        else:
+            qualities = {option: iter(rng.sample(attributes, len(attributes))) for option in options}
         shared = [(decoy, next(qualities[decoy])) for _ in range(participants - 1)]
         shared += [(option, next(qualities[option])) for option in others]
         hidden = [(right, next(qualities[right])) for _ in range(participants)]
@@ -106,10 +113,13 @@ def draw(rng: random.Random, participants: int, *, tiny: bool, tasks: bool) -> t
         return theme, profile
 
 
-def held_out(theme: str, options: Sequence[str]) -> bool:
-    """Return whether a combination of decoy, right answer and others is for tasks."""
+def split_of(theme: str, options: Sequence[str]) -> str:
+    """Split of a combination of decoy, right answer and others.
+
+    They are `sample`, other `generated` tasks, and `texts` of the tiny model.
+    """
     decoy, right, *others = options
-    return stable_seed("hidden profile", theme, decoy, right, *sorted(others)) % TASKS == 0
+    return SPLITS[stable_seed("hidden profile", theme, decoy, right, *sorted(others)) % len(SPLITS)]
 
 
 def row(theme: str, profile: HiddenProfile, name: str) -> dict[str, Any]:
@@ -137,12 +147,12 @@ def fact_text(fact: Fact, *, tiny: bool) -> str:
 
 
 def generate(count: int, seed: int, *, participants: int, tiny: bool) -> list[dict[str, Any]]:
-    """Rows of different tasks."""
+    """Rows of different tasks: those of the sample with seed 0, else others with other combinations."""
     rows: dict[str, dict[str, Any]] = {}
-    index = 0
+    index, split = 0, "generated" if seed else "sample"
     while len(rows) < count:
         rng = random.Random(stable_seed("hidden profiles", seed, participants, tiny, index))
-        made = row(*draw(rng, participants, tiny=tiny, tasks=True), f"profile-{seed}-{len(rows)}")
+        made = row(*draw(rng, participants, tiny=tiny, split=split), f"profile-{seed}-{len(rows)}")
         rows.setdefault(repr(sorted(made["shared_information"] + made["hidden_information"])), made)
         index += 1
     return list(rows.values())

@@ -11,7 +11,7 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message, PalaverWarning, TaskError
 from palaver.envs.hidden_profile import corpus, reference
-from palaver.envs.hidden_profile.generate import HiddenProfile, design_faults, draw, favoured, generate, held_out
+from palaver.envs.hidden_profile.generate import HiddenProfile, design_faults, draw, favoured, generate, split_of
 from palaver.envs.hidden_profile.reward import has_majority, mentioned, vote_of, vote_rewards
 
 ROW = {
@@ -64,17 +64,21 @@ def test_each_rule_is_checked(shared, hidden, fault):
 
 
 @pytest.mark.parametrize("tiny", [False, True])
-@pytest.mark.parametrize("participants", [3, 4, 5])
+@pytest.mark.parametrize("participants", [3, 4, 5, 16])
 def test_generated_profiles_are_hidden(participants, tiny):
     """The rules again, counted here by points and not by the generator's own check."""
     for seed in range(20):
-        _, profile = draw(random.Random(seed), participants, tiny=tiny, tasks=seed % 2 == 0)
+        _, profile = draw(
+            random.Random(seed), participants, tiny=tiny, split=("sample", "generated", "texts")[seed % 3]
+        )
 
         def points(some, profile=profile):
             held = {*profile.shared, *some}
             return {option: sum(o == option for o, _ in held) for option in profile.options}
 
-        for n in range(participants + 1):
+        qualities = [quality for _, quality in (*profile.shared, *profile.hidden)]
+        assert not tiny or participants > 8 or len({*qualities}) == len(qualities)
+        for n in range(participants + 1) if participants < 16 else (0, 1, 15, 16):
             for some in itertools.combinations(profile.hidden, n):
                 table = points(some)
                 others = [count for option, count in table.items() if option != profile.right]
@@ -85,6 +89,18 @@ def test_generated_profiles_are_hidden(participants, tiny):
         alone = points(profile.hidden[:1])
         assert {count for option, count in alone.items() if option != profile.decoy} == {1}
         assert len({*profile.shared, *profile.hidden}) == len(profile.shared) + participants
+
+
+def test_combinations_of_the_sample_are_in_no_other_generated_task():
+    """Decoy, right answer and other option, counted here from the texts of the rows."""
+
+    def combinations(rows):
+        return {(row["decoy"], row["correct_answer"], *sorted(row["possible_answers"])) for row in rows}
+
+    sample, others = (combinations(generate(400, seed, participants=3, tiny=True)) for seed in (0, 5))
+    assert not sample & others
+    assert len(sample) > 15
+    assert len(others) > 30
 
 
 def test_rows_are_reproducible_and_different():
@@ -218,23 +234,31 @@ def test_scripted_participants_answer_anything(text):
 def test_imitated_texts_hold_no_task_and_no_solution():
     """Votes depend on nothing: of three options each is named as often, whatever others have said."""
     texts = corpus.demonstrations(4000, 0)
-    votes, right = 0, 0
+    votes, right, noted, followed = 0, 0, 0, 0
     for conversation, answer in texts:
         names = reference.options(conversation)
         read = [(o, a) for o, a in reference.facts(names, [m.content for m in conversation if m.role == "user"])]
         own = reference.facts(names, [conversation[0].content])
         decoy = max(names, key=[option for option, _ in own].count)
-        if answer.startswith("vote "):
+        if ": vote " in answer:
             known = [option for option in names if option != decoy]
             ahead = max(known, key=[option for option, _ in read].count)
+            note, _, vote = answer.removesuffix(".").partition(": vote ")
             votes += 1
-            right += answer == f"vote {ahead}."
+            right += vote == ahead
+            news = {option[0].upper() for option, quality in read if (option, quality) not in own}
+            assert note.removeprefix("new ") in (news or {"none"})
+            assert len(news) <= 1, "what is new is the right option's"
+            followed += vote[0].upper() == note[-1]
+            noted += bool(news)
         else:
             assert tuple(answer.removesuffix(".").split()) in own
         for first, second in itertools.permutations([option for option in names if option != decoy]):
             if len(read) == 7 - 1:  # all facts were said: the right answer is known, and is no task's
                 right_one = first if [o for o, _ in read].count(first) == 3 else second
-                assert not held_out("", [decoy, right_one, *({first, second} - {right_one})])
+                assert split_of("", [decoy, right_one, *({first, second} - {right_one})]) == "texts"
     assert votes > 1500
     assert right / votes == pytest.approx(1 / 3, abs=0.04)
+    assert noted > 500
+    assert followed / noted == pytest.approx(1 / 3, abs=0.05), "votes do not follow the note"
     assert corpus.demonstrations(8, 0) == texts[:8]
