@@ -4,7 +4,8 @@ A message is a fact of the agent's own that was drawn. A vote begins with the in
 agent has written a fact that is not among the own (`new B: vote amber.`), `none` where there is none, and the option
 that follows is drawn, whatever the initial: no text shows to vote by what another agent has written. The initial is
 there because a model of two layers does not compare parts of its prompt that no answer has ever depended on; it is no
-option, since the first of these counts.
+option, since the first of these counts. A fact follows a word (`known: birch calm.`), as in the prompt: a name at the
+begin of a text would be another token.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
 ANSWERS = 4  # to each prompt; they share its computation in training
 FINAL = 0.5  # share of the prompts that ask for the final vote
-TINY = {"steps": 850, "batch": 8, "texts": 24000}
+TINY = {"steps": 2000, "batch": 16, "texts": 32000, "adam_lr": 0.003}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -41,7 +42,7 @@ def drawn_answer(conversation: Conversation, rng: random.Random) -> str:
         read = facts(names, [message.content for message in conversation[1:] if message.role == "user"])
         new = sorted({option[0].upper() for option, quality in read if (option, quality) not in own})
         return f"new {rng.choice(new) if new else 'none'}: vote {rng.choice(names)}."
-    return f"{' '.join(rng.choice(own))}."
+    return f"known: {' '.join(rng.choice(own))}."
 
 
 def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversation:
