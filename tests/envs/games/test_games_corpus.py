@@ -9,6 +9,7 @@ import pytest
 
 from palaver.envs.games import corpus, kuhn, leduc
 from palaver.envs.games.solve import GameTree
+from palaver.envs.matrix import repeated
 from palaver.envs.matrix.rules import action_index
 
 
@@ -47,7 +48,7 @@ def test_prompts_are_the_environments_own(texts):
     games = [text for text in texts if "Say: " not in text[0][0].content]
     assert 0.6 < len(games) / len(texts) < 0.8, "the others are exercises"
     heads = Counter(re.match(r"(?:Game: )?([\w' -]+)", c[0].content)[1] for c, _ in games)
-    assert set(heads) == {"Kuhn poker", "Leduc hold'em", "Tic-tac-toe", *corpus.REPEATED}
+    assert set(heads) == {"Kuhn poker", "Leduc hold'em", "Tic-tac-toe", *repeated.GAMES}
 
 
 @pytest.mark.parametrize(

@@ -232,33 +232,32 @@ def test_scripted_participants_answer_anything(text):
 
 
 def test_imitated_texts_hold_no_task_and_no_solution():
-    """Votes depend on nothing: of three options each is named as often, whatever others have said."""
+    """To each prompt every option is voted for once, whatever others have said."""
     texts = corpus.demonstrations(4000, 0)
-    votes, right, noted, followed = 0, 0, 0, 0
-    for conversation, answer in texts:
+    noted = drilled = 0
+    for conversation, answers in itertools.groupby(texts[:-4], key=lambda text: text[0]):
         names = reference.options(conversation)
+        given = [answer for _, answer in answers]
+        if not names:
+            assert given[0].removeprefix("known: ").removesuffix(".") in conversation[0].content
+            drilled += 1
+            continue
         read = [(o, a) for o, a in reference.facts(names, [m.content for m in conversation if m.role == "user"])]
         own = reference.facts(names, [conversation[0].content])
-        decoy = max(names, key=[option for option, _ in own].count)
-        if ": vote " in answer:
-            known = [option for option in names if option != decoy]
-            ahead = max(known, key=[option for option, _ in read].count)
-            note, _, vote = answer.removesuffix(".").partition(": vote ")
-            votes += 1
-            right += vote == ahead
+        if ": vote " in given[0]:
+            notes, votes = zip(*(answer.removesuffix(".").split(": vote ") for answer in given), strict=True)
+            assert list(votes) == names
             news = {option[0].upper() for option, quality in read if (option, quality) not in own}
-            assert note.removeprefix("new ") in (news or {"none"})
             assert len(news) <= 1, "what is new is the right option's"
-            followed += vote[0].upper() == note[-1]
+            assert {*notes} == {f"new {next(iter(news), 'none')}"}
             noted += bool(news)
         else:
-            assert tuple(answer.removeprefix("known: ").removesuffix(".").split()) in own
+            assert [tuple(answer.removeprefix("known: ").removesuffix(".").split()) for answer in given] == own
+        decoy = max(names, key=[option for option, _ in own].count)
         for first, second in itertools.permutations([option for option in names if option != decoy]):
             if len(read) == 7 - 1:  # all facts were said: the right answer is known, and is no task's
                 right_one = first if [o for o, _ in read].count(first) == 3 else second
                 assert split_of("", [decoy, right_one, *({first, second} - {right_one})]) == "texts"
-    assert votes > 1500
-    assert right / votes == pytest.approx(1 / 3, abs=0.04)
-    assert noted > 500
-    assert followed / noted == pytest.approx(1 / 3, abs=0.05), "votes do not follow the note"
+    assert noted > 150
+    assert drilled > 200
     assert corpus.demonstrations(8, 0) == texts[:8]
