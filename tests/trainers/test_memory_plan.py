@@ -70,7 +70,7 @@ def test_shards(qwen) -> None:
 )
 def test_no_row_is_shown_of_shards_that_are_refused(qwen, sections) -> None:
     asked = run(**sections, placement={"shard": "fsdp2"})
-    with pytest.raises(ConfigError, match="placement.shard=fsdp2"):
+    with pytest.raises(ConfigError, match=r"placement\.shard=fsdp2"):
         refuse_contradictions(asked, chosen(asked.algorithm), 2, 1)
     assert not any("fsdp2" in name for name in plan(qwen, run(**sections)))
 

@@ -92,7 +92,7 @@ def shard_checks(config: RunConfig, algorithm: Algorithm) -> list[Check]:
 
 
 def may_shard(config: RunConfig, algorithm: Algorithm) -> bool:
-    """Whether a run of these settings with separate policies may shard them over processes."""
+    """Return whether separate policies of these settings may be sharded over processes."""
     team = config.team.model_copy(update={"kind": "separate"})
     placement = config.placement.model_copy(update={"kind": "local", "shard": "fsdp2"})
     sharded = config.model_copy(update={"team": team, "placement": placement})

@@ -65,7 +65,7 @@ class TeamWork:
 
 
 def team_work(config: RunConfig, algorithm: Algorithm, agents: int, turns: int, shards: bool = True) -> TeamWork:
-    """Work of a run of `agents` trained agents, with prompts as long as they may be; see `TeamWork`."""
+    """Work of a run of `agents` trained agents; prompts are as long as they may be."""
     critic = algorithm.estimator if config.critic.model == "separate" else "none"
     return TeamWork(agents, most_rows(config, 1, agents, turns), config.policy.max_prompt_tokens, critic, shards)
 
