@@ -71,7 +71,7 @@ def act_batched(queries: Sequence[tuple[Policy, Request]]) -> list[list[Completi
         engines.setdefault(id(engine), (engine, []))[1].append(index)
     devices: dict[str, list[tuple[Any, list[int]]]] = {}
     for engine, indices in engines.values():
-        devices.setdefault(_elsewhere(queries[indices[0]][0]), []).append((engine, indices))
+        devices.setdefault(place_of(queries[indices[0]][0]), []).append((engine, indices))
     completions: list[list[Completion]] = [[] for _ in queries]
 
     def answer(device: str) -> None:
@@ -94,7 +94,7 @@ def act_batched(queries: Sequence[tuple[Policy, Request]]) -> list[list[Completi
     return completions
 
 
-def _elsewhere(policy: Policy) -> str:
+def place_of(policy: Policy) -> str:
     """GPU or worker of a policy; "" if this process's CPU computes its answers."""
     device = str(getattr(policy, "device", ""))
     return device if device.startswith(("cuda", "xpu", "worker")) else ""

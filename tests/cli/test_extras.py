@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 
 from palaver.cli.app import app
 from palaver.core import EXTRAS, ConfigError, PolicyError, need
+from palaver.trainers.config.loading import load
 from tests import calls
 from tests import extras as runner
 from tests.calls import CALLS, CORE, PROJECT, ROOT, Call, extras, judged
@@ -104,6 +105,15 @@ def test_every_command_is_called():
     texts = [f"{call.text} " for call in CALLS]
     commands = _commands(typer.main.get_command(app))
     assert [command for command in commands if not any(text.startswith(f"{command} ") for text in texts)] == []
+
+
+@pytest.mark.parametrize("command", ["train", "results sweep"])
+def test_the_recipes_that_are_called_exist(command):
+    """Without the extra a call ends before its recipe is read."""
+    named = [call.text.removeprefix(command).split()[:1] for call in CALLS if call.text.startswith(f"{command} ")]
+    assert named
+    for name, *_ in named:
+        load(name)
 
 
 def test_the_modules_of_an_extra_are_what_it_installs():

@@ -7,8 +7,11 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from palaver.agents.llm.scoring.fused_logprobs import TILE_CUDA
+from palaver.core import ConfigError
 from palaver.trainers.algorithms.base import chosen
+from palaver.trainers.checks import refuse_contradictions
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.placement.checks import may_shard
 from palaver.trainers.run.memory_plan import adapter_numbers, lines, memory_plan, model_shape, team_work
 from tests.models import tiny_gpt2
 from tests.trainers.toys import save_model
@@ -38,7 +41,8 @@ def run(**sections) -> RunConfig:
 
 
 def plan(qwen, config: RunConfig, agents: int = 2):
-    return memory_plan(config, qwen, team_work(config, chosen(config.algorithm), agents, 1))
+    algorithm = chosen(config.algorithm)
+    return memory_plan(config, qwen, team_work(config, algorithm, agents, 1, may_shard(config, algorithm)))
 
 
 def test_shards(qwen) -> None:
@@ -51,7 +55,30 @@ def test_shards(qwen) -> None:
             2 * (held * (16 + 4) + 4 * NUMBERS) + gathered, abs=64
         )
         assert estimate.cache == found["separate, a GPU for each agent"].cache // size
-    assert not any("fsdp2" in name for name in plan(qwen, run(algorithm={"name": "mappo"})))
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"algorithm": {"name": "mappo"}},
+        {"algorithm": {"name": "ippo"}, "critic": {"model": "shared"}},
+        {"algorithm": {"name": "madpo"}},
+        {"algorithm": {"name": "qmix"}},
+        {"kl": {"coef": 0.1, "reference": "lag:2"}},
+    ],
+    ids=lambda sections: "-".join(map(str, next(iter(sections.values())).values())),
+)
+def test_no_row_is_shown_of_shards_that_are_refused(qwen, sections) -> None:
+    asked = run(**sections, placement={"shard": "fsdp2"})
+    with pytest.raises(ConfigError, match=r"placement\.shard=fsdp2"):
+        refuse_contradictions(asked, chosen(asked.algorithm), 2, 1)
+    assert not any("fsdp2" in name for name in plan(qwen, run(**sections)))
+
+
+@pytest.mark.parametrize("sections", [{"team": {"kind": "lora"}}, {"placement": {"kind": "ray"}}])
+def test_rows_of_other_teams_show_shards(qwen, sections) -> None:
+    assert plan(qwen, run(**sections)).keys() == plan(qwen, run()).keys()
+    assert any("fsdp2" in name for name in plan(qwen, run()))
 
 
 def test_weights_gradients_and_moments(qwen) -> None:

@@ -97,8 +97,6 @@ def test_the_factor_is_clamped():
 class Mover:
     """A learner that only tells how its log-probs have moved, and keeps the factor it was given."""
 
-    remote = False
-
     def __init__(self, agent: str, moves: list[list[float]]) -> None:
         self.agents, self.model, self.moves = (agent,), None, moves
         self.policy = SimpleNamespace(name=agent, shared_engine=self, active=lambda: nullcontext(None))

@@ -89,3 +89,11 @@ def shard_checks(config: RunConfig, algorithm: Algorithm) -> list[Check]:
             f"{where} keeps no weights of earlier steps: set kl.reference to start, step:N or model:NAME",
         ),
     ]
+
+
+def may_shard(config: RunConfig, algorithm: Algorithm) -> bool:
+    """Return whether separate policies of these settings may be sharded over processes."""
+    team = config.team.model_copy(update={"kind": "separate"})
+    placement = config.placement.model_copy(update={"kind": "local", "shard": "fsdp2"})
+    sharded = config.model_copy(update={"team": team, "placement": placement})
+    return not any(refused for refused, _ in shard_checks(sharded, algorithm))

@@ -140,8 +140,6 @@ class WorkerFeatures(Encoder):
 class WorkerLearner:
     """A learner on a worker; see `palaver.trainers.update.learner.Learner`."""
 
-    remote = True
-
     def __init__(self, host: Host, facts: PolicyFacts) -> None:
         self.policy, self.agents = WorkerPolicy(host, facts), facts.agents
         self.sampling, self.coef = facts.sampling, facts.coef

@@ -54,18 +54,20 @@ class TeamWork:
         rows: most completions of one agent in one step.
         prompt_tokens: most tokens of a prompt.
         critic: critics with trunks of their own: `own`, one of each policy, `joint`, one of the team, or neither.
+        shards: True if a run of these settings may have sharded weights.
     """
 
     agents: int
     rows: int
     prompt_tokens: int
     critic: str = "none"
+    shards: bool = True
 
 
-def team_work(config: RunConfig, algorithm: Algorithm, agents: int, turns: int) -> TeamWork:
-    """Work of a run of `agents` trained agents, with prompts as long as they may be."""
+def team_work(config: RunConfig, algorithm: Algorithm, agents: int, turns: int, shards: bool = True) -> TeamWork:
+    """Work of a run of `agents` trained agents; prompts are as long as they may be."""
     critic = algorithm.estimator if config.critic.model == "separate" else "none"
-    return TeamWork(agents, most_rows(config, 1, agents, turns), config.policy.max_prompt_tokens, critic)
+    return TeamWork(agents, most_rows(config, 1, agents, turns), config.policy.max_prompt_tokens, critic, shards)
 
 
 def memory_plan(config: RunConfig, model: Any, work: TeamWork) -> dict[str, MemoryEstimate]:
@@ -111,7 +113,7 @@ def memory_plan(config: RunConfig, model: Any, work: TeamWork) -> dict[str, Memo
         "shared": estimate(1, work.agents),
         "lora": lora,
     }
-    for size in SHARDED_OVER if work.critic == "none" else ():  # critics are not sharded
+    for size in SHARDED_OVER if work.shards else ():
         plan[f"separate, fsdp2 over {size} GPUs"] = _sharded(config, model, work, size, dtype, reference)
     return plan
 

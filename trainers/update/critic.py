@@ -175,7 +175,8 @@ class Critic:
         for read, span in zip(samples.reads, samples.places, strict=True):
             places.setdefault(read, []).append(span)
         total_count = max(1.0, self.distributed.all_sum(float(len(target)))[0])
-        scale, loss = (1.0 if not self.shared else self.config.coef) / total_count, 0.0
+        scale = (1.0 if not self.shared else self.config.coef) / total_count
+        costs: list[Tensor] = []
         with self._reading() as trunk:
             for batch in self._batches(list(places)):
                 value, ends = self._forward(trunk, batch), accumulate(count for _, count in batch)
@@ -185,7 +186,10 @@ class Critic:
                 indices = [at for read in batch for span in places[read] for at in span]
                 cost = value_loss(value[row], target[indices], old[indices], self.config.clip, self.config.huber).sum()
                 self.distributed.accelerator.backward(cost * scale)
-                loss += cost.item()
+                costs.append(cost.detach())
+        loss = 0.0
+        for number in torch.stack(costs).tolist() if costs else ():  # read at once: to read is to wait for a GPU
+            loss += number
         faults, summed = self.distributed.all_sum(float(not math.isfinite(loss)), loss)
         if faults:
             self.optimizer.zero_grad(set_to_none=True)

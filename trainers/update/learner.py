@@ -63,13 +63,11 @@ class Learner(Protocol):
         agents: agents that the policy acts for.
         sampling: sampling parameters of the policy.
         coef: KL coefficient of this step.
-        remote: True if calls run in another process.
     """
 
     agents: tuple[str, ...]
     sampling: Sampling
     coef: float
-    remote: bool
 
     @property
     def policy(self) -> LanguageModel:

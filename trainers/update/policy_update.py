@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,36 +28,21 @@ from palaver.trainers.update.reference_model import Reference, reference_of, res
 from palaver.trainers.update.update_records import (
     NO_CORRECTION,
     Correction,
+    MicroBatchSums,
     UpdateInput,
     UpdateStats,
+    UpdateSums,
     correction,
     micro_batches,
     padded_rows,
     share_out_masked,
     token_advantages,
+    token_places,
 )
 from palaver.trainers.value_decomposition.encoders import FrozenFeatures
 
 if TYPE_CHECKING:
     from palaver.trainers.update.shards import Shards
-
-
-@dataclass(slots=True)
-class UpdateSums:
-    """Sums over micro-batches; `PolicyUpdater` sums all but the drift over processes too."""
-
-    loss: float = 0.0
-    kl: float = 0.0
-    moved: float = 0.0
-    tokens: float = 0.0
-    drift: float = 0.0
-    entropy: float = 0.0
-
-    def add(self, other: UpdateSums) -> None:
-        """Add another micro-batch in place; the drift is the maximum of both."""
-        self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
-        self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
-        self.drift = max(self.drift, other.drift)
 
 
 def learning_rate_schedule(config: OptimConfig, step: int, steps: int) -> float:
@@ -89,8 +74,6 @@ class PolicyUpdater:
         reference: reference of the KL penalty, or None.
         critic: critic that shares the policy's trunk, or None.
     """
-
-    remote = False
 
     def __init__(
         self,
@@ -163,7 +146,7 @@ class PolicyUpdater:
                     minibatch_sums = self._gradient(work, minibatch, weights, total)
                     norm = self._step(rate, minibatch)
                     stepped = True
-                    sums.add(minibatch_sums)
+                    sums = _sum_of(sums, minibatch_sums)
                 tokens = max(1.0, sums.tokens)
                 drift = stats.drift if epoch else max(sums.drift, stats.drift)
                 stats = UpdateStats(
@@ -300,30 +283,26 @@ class PolicyUpdater:
         """
         self.optimizer.zero_grad(set_to_none=True)
         scale = total / max(1.0, self.distributed.all_sum(float(len(rows)))[0])  # a part represents all rows
-        sums = UpdateSums()
-        fault: NumericalError | None = None
         paying = [row for row in rows if self._has_gradient(work, row)]
+        parts: list[MicroBatchSums] = []
         with self.policy.active() as model:
             batches = micro_batches(work.batch, paying, self.pass_tokens)
             passes = batches if self.shards is None else self.shards.passes(model, batches, self.sampling)
             for micro_batch in passes:
-                try:
-                    sums.add(self._backward(model, work, micro_batch, [scale * weights[row] for row in micro_batch]))
-                except NumericalError as error:
-                    fault = error
-                    if self.shards is None:  # else the others wait for the passes that are left
-                        break
+                parts.append(self._backward(model, work, micro_batch, [scale * weights[row] for row in micro_batch]))
+        sums, fault = _read_sums(parts)
         local_sums = sums.loss, sums.kl, sums.moved, sums.tokens, sums.entropy
         faults, loss, kl, moved, count, entropy = self.distributed.all_sum(float(fault is not None), *local_sums)
         if faults:
-            raise fault or NumericalError(f"the loss of {self.policy.name!r} is not finite on another process", [])
+            where = " on another process" if fault is None else ""
+            raise NumericalError(f"the loss of {self.policy.name!r} is not finite{where}", fault or [])
         if work.trunk is not None and self.critic is not None:
             places = {row: place for place, row in enumerate(work.rows)}
             self.critic.learn(chosen_samples(work.trunk, [places[row] for row in rows]))
         return UpdateSums(loss, kl, moved, count, sums.drift, entropy)
 
-    def _backward(self, model: Any, work: UpdateInput, rows: Sequence[int], weights: Sequence[float]) -> UpdateSums:
-        """Add the gradient of one micro-batch."""
+    def _backward(self, model: Any, work: UpdateInput, rows: Sequence[int], weights: Sequence[float]) -> MicroBatchSums:
+        """Add the gradient of one micro-batch; nothing is read from a GPU, which would wait for it."""
         batch, a = work.batch, self.config.algorithm
         completions = [batch.completions[row] for row in rows]
         prompts, answers = [u.prompt_ids for u in completions], [u.token_ids for u in completions]
@@ -334,6 +313,7 @@ class PolicyUpdater:
         fixed, truncate = work.correction, None if a.old == "learner" else a.truncate
         old = padded_rows([fixed.old[row] for row in rows], logp) if fixed.old else sampler
         kept = mask & padded_rows([fixed.kept[row] for row in rows], logp).bool() if fixed.kept else mask
+        places = token_places(work, rows, logp)
         advantage = token_advantages(batch, rows, logp.shape[1]).to(logp)
         if work.extra:
             advantage = advantage + padded_rows([work.extra[row] for row in rows], logp)
@@ -353,16 +333,11 @@ class PolicyUpdater:
         per_token = per_token - a.entropy * spread
         weight = torch.tensor(weights, dtype=logp.dtype, device=logp.device)[:, None] * kept
         value = torch.where(kept, per_token * weight, 0.0).sum()
-        if not bool(torch.isfinite(value)):
-            if self.shards is not None:
-                self.distributed.accelerator.backward(logp.sum() * 0.0)
-            raise NumericalError(f"the loss of {self.policy.name!r} is not finite", rows)
-        moved = float(approximate_kl(logp.detach(), old, kept))
+        moved = approximate_kl(logp.detach(), old, kept)
         self.distributed.accelerator.backward(value)
-        tokens = float(kept.sum())
-        drift = float((logp.detach() - sampler)[mask].abs().max()) if tokens else 0.0
-        kl_sum, entropy = kl.detach()[kept].sum().item(), spread.detach()[kept].sum().item()
-        return UpdateSums(value.item(), kl_sum, moved * tokens, tokens, drift, entropy)
+        drift = torch.where(mask, (logp.detach() - sampler).abs(), 0.0).max()
+        kl_sum, entropy = (each.detach().flatten()[places].sum() for each in (kl, spread))
+        return MicroBatchSums(rows, len(places), torch.stack([value.detach(), kl_sum, moved, drift, entropy]))
 
     def _step(self, rate: float, rows: Sequence[int]) -> float:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -398,3 +373,18 @@ class PolicyUpdater:
         self.optimizer.zero_grad(set_to_none=True)
         if self.policy.device.type == "cuda":
             torch.cuda.synchronize(self.policy.device)
+
+
+def _read_sums(parts: Sequence[MicroBatchSums]) -> tuple[UpdateSums, Sequence[int] | None]:
+    """Read the sums at once, and add them; also the rows of the first loss that is not finite."""
+    sums, fault = UpdateSums(), None
+    numbers = torch.stack([part.sums for part in parts]).tolist() if parts else []
+    for part, (loss, kl, moved, drift, entropy) in zip(parts, numbers, strict=True):
+        sums = _sum_of(sums, UpdateSums(loss, kl, moved * part.tokens, part.tokens, drift, entropy))
+        fault = part.rows if fault is None and not math.isfinite(loss) else fault
+    return sums, fault
+
+
+def _sum_of(a: UpdateSums, b: UpdateSums) -> UpdateSums:
+    drift, entropy = max(a.drift, b.drift), a.entropy + b.entropy
+    return UpdateSums(a.loss + b.loss, a.kl + b.kl, a.moved + b.moved, a.tokens + b.tokens, drift, entropy)

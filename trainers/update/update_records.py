@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -157,6 +158,33 @@ class UpdateStats:
     masked: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class UpdateSums:
+    """Sums over micro-batches, of all but the drift, which is their maximum."""
+
+    loss: float = 0.0
+    kl: float = 0.0
+    moved: float = 0.0
+    tokens: float = 0.0
+    drift: float = 0.0
+    entropy: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatchSums:
+    """Sums over one micro-batch, on the device of its policy.
+
+    Attributes:
+        rows: of the batch.
+        tokens: number of tokens that are trained on.
+        sums: (5,) loss, KL, mean approximate KL to the policy that the ratio is measured from, drift, entropy.
+    """
+
+    rows: Sequence[int]
+    tokens: int
+    sums: Tensor
+
+
 def share_out_masked(work: UpdateInput, weights: Sequence[float], total: AllSum) -> list[float]:
     """Weights of rows, those of masked rows shared out among the others of all processes."""
     masked = [work.correction.masks(row) for row in work.rows]
@@ -179,8 +207,20 @@ def token_advantages(batch: Batch, rows: Sequence[int], width: int) -> Tensor:
 
 
 def padded_rows(values: Sequence[Tensor], like: Tensor) -> Tensor:
-    """(R, T) rows padded with zeros to the shape of `like`."""
-    out = torch.zeros_like(like, requires_grad=False)
+    """(R, T) rows padded with zeros to the shape of `like`, moved to its device together."""
+    out = torch.zeros(like.shape, dtype=like.dtype, device=values[0].device if values else like.device)
     for row, numbers in enumerate(values):
         out[row, : len(numbers)] = numbers.to(out)
-    return out
+    return out.to(like.device)
+
+
+def token_places(work: UpdateInput, rows: Sequence[int], like: Tensor) -> Tensor:
+    """(n,) places of the tokens that are trained on in the flattened (R, T) of `like`.
+
+    On its device. They are of lengths in host memory: a mask on a GPU would be read to count them.
+    """
+    kept = np.zeros(like.shape, dtype=bool)
+    for place, row in enumerate(rows):
+        length, corrected = len(work.batch.completions[row].token_ids), work.correction.kept
+        kept[place, :length] = corrected[row].numpy() if row in corrected else True
+    return torch.from_numpy(np.flatnonzero(kept)).to(like.device)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from palaver.agents.base.policy import Policy
+from palaver.agents.base.policy import Policy, place_of
 from palaver.core import PolicyError, stable_seed
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
@@ -60,6 +60,7 @@ class Updater:
     Attributes:
         agents: those that are trained.
         independent: no two policies share a model, so that they may be updated at the same time.
+        places: policy -> GPU or worker that computes for it; "" is the CPU of this process.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Updater:
         self.agents = _agents(self.learners)
         hosts = {id(learner.policy.shared_engine) for learner in self.learners}
         self.independent = len(hosts) == len(self.learners)
+        self.places = {learner.policy.name: place_of(learner.policy) for learner in self.learners}
         self._update_policies = {"together": self._together, "sequence": self._in_sequence}[algorithm.order]
 
     def assign(self, team: Mapping[str, Policy]) -> None:
@@ -202,17 +204,26 @@ class Updater:
     def _map_learners(self, function: Callable[[Learner], T]) -> list[T]:
         """Apply `function` to every learner.
 
-        In threads if cores are idle and no two share a model, or if the models are in other processes.
-        Each thread computes with as many torch threads as this one, so that results equal those of a plain loop.
+        At the same time where no two share a model: those in other processes and on different GPUs, and those of the
+        CPU if cores are idle. Learners of one GPU follow each other. Each thread computes with as many torch threads as
+        this one, so that results equal those of a plain loop.
         """
-        threads, one_process = torch.get_num_threads(), self.distributed.size == 1 and self.distributed.device == "cpu"
-        spare = self.distributed.cores // threads if self.independent and one_process else 1
-        if self.independent and any(learner.remote for learner in self.learners):
-            spare = len(self.learners)  # a call of another process needs no core of this one
-        if spare < 2 or len(self.learners) < 2:
+        places, threads = [self.places[learner.policy.name] for learner in self.learners], torch.get_num_threads()
+        spare = max(1, self.distributed.cores // threads) if self.distributed.device == "cpu" else 1
+        others = {place: [i for i, at in enumerate(places) if at == place] for place in places if place}
+        here = [[i] for i, place in enumerate(places) if not place]
+        workers = len(others) + min(spare, len(here))
+        if workers < 2 or not self.independent or self.distributed.size > 1:
             return [function(learner) for learner in self.learners]
-        with ThreadPoolExecutor(spare, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
-            return list(pool.map(function, self.learners))
+        results: dict[int, T] = {}
+
+        def run(lane: Sequence[int]) -> None:
+            for i in lane:
+                results[i] = function(self.learners[i])
+
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
+            list(pool.map(run, [*others.values(), *here]))  # raises what a thread has raised
+        return [results[i] for i in range(len(self.learners))]
 
     def _kl_terms(self, batch: Batch) -> KLTerms:
         """Divergence of a batch from the references; empty if `kl.coef` is 0."""

@@ -123,8 +123,10 @@ class _LinearLogprobs(torch.autograd.Function):
         def slopes() -> Iterator[Tile]:
             for rows, columns, slope in _probabilities(stored_logits, total, h, w, targets, bias, ctx.temperature):
                 slope *= -scale[rows, None].to(slope.dtype)
-                inside = ((targets[rows] >= columns.start) & (targets[rows] < columns.stop)).nonzero()[:, 0]
-                slope[inside, targets[rows][inside] - columns.start] = at_target[rows][inside].to(slope.dtype)
+                place = (targets[rows, None] - columns.start).clamp(0, slope.shape[1] - 1)
+                inside = place + columns.start == targets[rows, None]  # a mask: to index by it is to wait for a GPU
+                at_place = torch.where(inside, at_target[rows, None].to(slope.dtype), slope.gather(1, place))
+                slope.scatter_(1, place, at_place)
                 yield rows, columns, slope
 
         needs_hidden, needs_weight, _, needs_bias = ctx.needs_input_grad[:4]

@@ -170,10 +170,11 @@ def check(job: folders.TrainJob) -> tuple[str, list[str]]:
     summary = f"{len(env.tasks)} training tasks, {len(eval_env.tasks)} evaluation tasks"
     if values_legal(config, algorithm) or config.policy.model == "tiny" or config.team.kind == "heterogeneous":
         return summary, []
+    from palaver.trainers.placement.checks import may_shard
     from palaver.trainers.run import memory_plan
 
     agents = len(config.team.trained(env.possible_agents))
-    work = memory_plan.team_work(config, algorithm, agents, turns(config, env))
+    work = memory_plan.team_work(config, algorithm, agents, turns(config, env), may_shard(config, algorithm))
     return summary, memory_plan.lines(config, config.policy.model, work)
 
 
