@@ -22,8 +22,8 @@ from palaver.agents.base.policy import LanguageModel, Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import ConfigError, Message, PolicyError, Sampling, ToolSchema, need
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tools import schema_of
+from palaver.envs.base.wrappers import rewarded
 from palaver.trainers.algorithms.base import Algorithm, chosen, has_token_values
 from palaver.trainers.checks import refuse_contradictions, refuse_tools
 from palaver.trainers.config.loading import parse_file
@@ -162,10 +162,10 @@ def load_rewards(env: TextEnv, eval_env: TextEnv) -> None:
     Raises:
         PolicyError: it cannot be loaded.
     """
-    if isinstance(env, RewardWrapper):
-        env.ready()
-        if isinstance(eval_env, RewardWrapper):
-            eval_env.score_with(env.reward)
+    if (judged := rewarded(env)) is not None:
+        judged.ready()
+        if (held_out := rewarded(eval_env)) is not None:
+            held_out.score_with(judged.reward)
 
 
 def values_legal(config: RunConfig, algorithm: Algorithm) -> bool:

@@ -20,7 +20,7 @@ from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.core import ConfigError, PolicyError, Sampling, TaskError, need
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.envs.base.wrappers import rewarded
 from palaver.episodes import Episode
 from palaver.registry import Spec, spec
 from palaver.trainers.config.loading import load
@@ -150,7 +150,8 @@ def measure(
 
 def scoring(env: TextEnv) -> dict[str, float]:
     """Usage and failures of a judge or a reward model since the last call; empty without one."""
-    return env.measured() if isinstance(env, RewardWrapper) else {}
+    judged = rewarded(env)
+    return judged.measured() if judged is not None else {}
 
 
 def _result(
