@@ -76,7 +76,7 @@ from palaver.envs.base.questions import Question
 from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
 from palaver.envs.minecraft.commands import Terms, carry_out, lines_of, read
 from palaver.envs.minecraft.env import BuildingEnv, BuildTarget, Built
-from palaver.envs.minecraft.mini.houses import SIZE, opening
+from palaver.envs.minecraft.mini.houses import ASKED, SIZE, opening
 from palaver.envs.minecraft.world import AIR_NAME, box_of, codes, empty, palette_of
 from palaver.text import one_line
 
@@ -156,7 +156,7 @@ class BuildMiniEnv(BuildingEnv):
             if other != agent:
                 written = set(lines_of(actions.get(other, ""))[:share])
                 truth = tuple(n for n, line in zip(numbers, plan, strict=True) if line in written)
-                asked.append(Question(other, f"Which lines does {other} write?", "slots", numbers, truth or None))
+                asked.append(Question(other, ASKED.format(other=other), "slots", numbers, truth or None))
         return asked
 
     def _hands(self, built: Built) -> tuple[float, float]:
