@@ -30,6 +30,7 @@ from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.placement import refuse_placement
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_team
+from palaver.trainers.inference_checks import refuse_selection
 from palaver.trainers.league_setup import league_loop, refuse_league
 from palaver.trainers.placement.checks import refuse_vllm
 from palaver.trainers.placement.in_process import load_learners
@@ -144,6 +145,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
     refuse_opponent(config, eval_env)
     refuse_league(config, algorithm, env)
+    refuse_selection(config, env)
     if values_legal(config, algorithm):
         for environment in (env, eval_env):
             refuse_legal(config, environment)
