@@ -159,7 +159,7 @@ def around_switch(played: Sequence[Sequence[Episode]], seatings: Sequence[FocalR
     the new partner from its first answer on. The rewards are of turns in which a partner acts, those for guesses apart.
     """
     found: dict[str, list[float]] = defaultdict(list)
-    for episodes, seating in zip(played, seatings, strict=True):
+    for episodes, seating in zip(played, seatings, strict=False):  # without seatings the team plays alone
         for episode in episodes if seating.then else ():
             given = 0
             for turn in episode.turns:

@@ -35,7 +35,7 @@ FROZEN = {
     "leduc-uniform-v2": "f06c110eb9abb3b5",
     "maths-random-v2": "75ae4b88d4ec6674",
     "maths-stubborn-v2": "64cc69dab79cc8f4",
-    "matrix-switch-v1": "fa42af47a778c7d0",
+    "matrix-switch-v1": "865f175d7fb0a069",
     "negotiation-reference-v2": "48c9be5430cef786",
     "pokemon-reference-v2": "e43d5a247075a92f",
     "pokemon-uniform-v2": "9c8b467f63611341",
