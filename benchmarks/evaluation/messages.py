@@ -297,7 +297,7 @@ def _effect(plain: _Played, played: _Played) -> Effect:
 
 def _changed(plain: _Played, other: _Played, sender: str, receiver: str, sent: Mapping[Place, Any]) -> list[bool]:
     """Return for each episode with a message of the sender whether the receiver's later texts differ."""
-    first = {}
+    first: dict[int, int] = {}
     for episode, turn, agent in sent:
         if agent == sender:
             first[episode] = min(turn, first.get(episode, turn))

@@ -303,8 +303,8 @@ class InferenceWrapper(TextEnv):
             later = {
                 name: held[agent][name] for name in ("can_act", "legal_actions", "turn_rewards") if name in held[agent]
             }
-            carried = {**held[agent]["metrics"], **info["metrics"]} if last else info["metrics"]
-            infos[agent] = info | later | {"metrics": carried}
+            carried = held[agent]["metrics"] if last else {}  # it describes the episode
+            infos[agent] = info | later | {"metrics": carried | metrics | {"illegal": float(illegal)}}
         false = dict.fromkeys(agents, False)
         observations = {agent: observations.get(agent, "") for agent in agents}
         return observations, paid, terminated or false, truncated or dict(false), self._by_turn(infos)
