@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
+from palaver.agents.base.policy import Policy
 from palaver.core import Completion, Conversation, PalaverError, PolicyError, Request, stable_seed
 from palaver.text import clean
 
@@ -43,6 +44,30 @@ class ScriptedPolicy:
         if not isinstance(text, str):
             raise PolicyError(f"{self.name} must return text (str), it returned {type(text).__name__}")
         return text
+
+
+class SwitchedPolicy:
+    """Answers by one policy at first and by another after so many answers in a conversation.
+
+    Args:
+        first: answers at first.
+        then: answers afterwards, with the conversation so far.
+        after: number of answers by the first.
+    """
+
+    def __init__(self, first: Policy, then: Policy, after: int) -> None:
+        self.first, self.then, self.after = first, then, after
+        self.name = f"{first.name}, after {after} answers {then.name}"
+
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """Answers of the policy whose turn it is, in the order of the requests."""
+        whose = [sum(m.role == "assistant" for m in request.conversation) >= self.after for request in requests]
+        parts = {
+            later: iter(policy.act([r for r, is_later in zip(requests, whose, strict=True) if is_later is later]))
+            for later, policy in ((False, self.first), (True, self.then))
+            if later in whose
+        }
+        return [next(parts[later]) for later in whose]
 
 
 class RandomPolicy:

@@ -26,12 +26,13 @@ SPELLED = (
     "palaver.envs.base.reward_wrapper:parse_reward"  # parses a keyword `reward`, None if it is the environment's own
 )
 REWARDED = "palaver.envs.base.reward_wrapper:RewardWrapper"
+INFERRED = "palaver.envs.base.wrappers:with_questions"
 REWARDS = "palaver.agents.base.rewards:make_reward"
 IMPORTED = {"textarena/": "palaver.envs.textarena.games:spec"}  # prefix of ids of another library -> their specs
 AEC = "palaver.benchmarks.doors.aec:make_aec"
 SINGLE_AGENT = "palaver.benchmarks.doors.single_agent:SingleAgentEnv"
 _WORD = re.compile(r"[\w.-]+")
-COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
+COMMON = frozenset({"reward", "infer"})  # keywords that `make` takes for every environment
 SAMPLE = "sample"  # tasks that ship with an environment
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -250,13 +251,18 @@ def make(id: str | type[ParallelEnv[str, str, str]], **kwargs: Any) -> ParallelE
     Args:
         id: id of the environment, or its class; see `spec`.
         kwargs: its keywords. Every environment also takes a `reward`, a judge or reward model or its name, see
-            `palaver.envs.base.reward_wrapper`.
+            `palaver.envs.base.reward_wrapper`, and `infer`, which asks its agents about each other, see
+            `palaver.envs.base.inference_wrapper`.
 
     Raises:
         ConfigError: no such id, or a keyword the environment does not take.
         TaskError: its tasks cannot be read.
     """
     env_spec = spec(id)
+    if "infer" in kwargs:
+        env = make(id, **{name: value for name, value in kwargs.items() if name != "infer"})
+        inferred: ParallelEnv[str, str, str] = load_attribute(INFERRED)(env, kwargs["infer"], env_spec.turns)
+        return inferred
     reward_spec = load_attribute(SPELLED)(kwargs["reward"]) if "reward" in kwargs else None
     if reward_spec is not None:
         return _rewarded(env_spec, reward_spec, kwargs)

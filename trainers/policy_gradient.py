@@ -16,7 +16,7 @@ import torch
 
 from palaver.agents.base.policy import Policy
 from palaver.core import Sampling, stable_seed
-from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.envs.base.wrappers import rewarded
 from palaver.episodes import Episode, only_scored
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.batch import Batch, make_batch
@@ -268,7 +268,8 @@ class PolicyGradientLoop(BaseLoop):
 
     def describe_scoring(self) -> dict[str, float]:
         """Metrics of this process's judge or reward model since the last step, evaluations included."""
-        measurements = self.env.measured() if isinstance(self.env, RewardWrapper) else {}
+        judged = rewarded(self.env)
+        measurements = judged.measured() if judged is not None else {}
         return {f"judge/{name}": value for name, value in measurements.items()}
 
     def describe_draws(self, drawn: ResampledEpisodes) -> dict[str, float]:

@@ -22,14 +22,15 @@ from palaver.agents.base.policy import LanguageModel, Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import ConfigError, Message, PolicyError, Sampling, ToolSchema, need
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tools import schema_of
+from palaver.envs.base.wrappers import rewarded
 from palaver.trainers.algorithms.base import Algorithm, chosen, has_token_values
 from palaver.trainers.checks import refuse_contradictions, refuse_tools
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.placement import refuse_placement
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_team
+from palaver.trainers.inference_checks import refuse_selection
 from palaver.trainers.league_setup import league_loop, refuse_league
 from palaver.trainers.placement.checks import refuse_vllm
 from palaver.trainers.placement.in_process import load_learners
@@ -144,6 +145,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
     refuse_opponent(config, eval_env)
     refuse_league(config, algorithm, env)
+    refuse_selection(config, env)
     if values_legal(config, algorithm):
         for environment in (env, eval_env):
             refuse_legal(config, environment)
@@ -162,10 +164,10 @@ def load_rewards(env: TextEnv, eval_env: TextEnv) -> None:
     Raises:
         PolicyError: it cannot be loaded.
     """
-    if isinstance(env, RewardWrapper):
-        env.ready()
-        if isinstance(eval_env, RewardWrapper):
-            eval_env.score_with(env.reward)
+    if (judged := rewarded(env)) is not None:
+        judged.ready()
+        if (held_out := rewarded(eval_env)) is not None:
+            held_out.score_with(judged.reward)
 
 
 def values_legal(config: RunConfig, algorithm: Algorithm) -> bool:

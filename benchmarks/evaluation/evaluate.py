@@ -14,13 +14,21 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.make_policy import parse_policy, parse_team_names
 from palaver.benchmarks.evaluation import results as rows
-from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal, refuse_rivals, seated, silenced
+from palaver.benchmarks.evaluation.focal import (
+    FocalRound,
+    answered,
+    around_switch,
+    focal,
+    refuse_rivals,
+    seated,
+    silenced,
+)
 from palaver.benchmarks.evaluation.results import fingerprint
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.core import ConfigError, PolicyError, Sampling, TaskError, need
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.envs.base.wrappers import rewarded
 from palaver.episodes import Episode
 from palaver.registry import Spec, spec
 from palaver.trainers.config.loading import load
@@ -150,7 +158,8 @@ def measure(
 
 def scoring(env: TextEnv) -> dict[str, float]:
     """Usage and failures of a judge or a reward model since the last call; empty without one."""
-    return env.measured() if isinstance(env, RewardWrapper) else {}
+    judged = rewarded(env)
+    return judged.measured() if judged is not None else {}
 
 
 def _result(
@@ -195,7 +204,7 @@ def _result(
         focal=focal(played, setting.seatings, silent) if setting.seatings else None,
         answers=answered(played, [seating.focal for seating in setting.seatings]),
         components=dict(summary.components),
-        metrics=dict(summary.metrics),
+        metrics=dict(summary.metrics) | around_switch(played, setting.seatings),
         tokens=dict(summary.tokens),
         passes=dict(summary.passes),
         by_task=dict(summary.by_task),

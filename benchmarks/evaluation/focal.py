@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from palaver.agents.base.policy import Policy
-from palaver.agents.simple import ScriptedPolicy
+from palaver.agents.simple import ScriptedPolicy, SwitchedPolicy
 from palaver.benchmarks.evaluation.results import Answers, Focal, fingerprint
 from palaver.core import ConfigError, PolicyError, ScoringError, did_you_mean
 from palaver.envs.base.env import TextEnv
+from palaver.envs.base.inference_wrapper import COMPONENT
 from palaver.episodes import Episode, only_scored
 from palaver.registry import Spec
 from palaver.trainers.rollout.evaluation import answers
@@ -30,11 +31,14 @@ class FocalRound:
     """Focal agents of one round of all tasks, and the names of the other agents' policies.
 
     An agent that is in neither keeps the team's policy. `weights` maps agents to the required fingerprint of a partner.
+    After `after` answers partners are replaced by `then`, if that is not "".
     """
 
     focal: tuple[str, ...]
     partners: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, str] = field(default_factory=dict)
+    then: str = ""
+    after: int = 0
 
     @property
     def name(self) -> str:
@@ -65,6 +69,12 @@ def seated(
                     f"the partner {seating.partners[agent]!r} has other weights for {agent!r} than the scenario fixes: "
                     f"{digest or 'none'}, not {wanted}; results would not be comparable"
                 )
+        if seating.then:
+            partners[seating.then] = partners.get(seating.then) or make(seating.then)
+            seated_partners = {
+                agent: SwitchedPolicy(policy, partners[seating.then][agent], seating.after)
+                for agent, policy in seated_partners.items()
+            }
         teams.append(team | seated_partners)
     return teams or [team]
 
@@ -140,6 +150,29 @@ def _returns(episodes: Sequence[Episode], seating: FocalRound) -> dict[str, list
         total = sum(turn.rewards[agent] for turn in episode.turns for agent in seating.focal)
         returns[episode.task].append(total / len(seating.focal))
     return returns
+
+
+def around_switch(played: Sequence[Sequence[Episode]], seatings: Sequence[FocalRound]) -> dict[str, float]:
+    """Accuracy of the focal agents' guesses, and their reward in a turn, before and after their partner was replaced.
+
+    They are `switch/accuracy_before`, `switch/reward_before` and so on; empty without a replacement. A turn belongs to
+    the new partner from its first answer on. The rewards are of turns in which a partner acts, those for guesses apart.
+    """
+    found: dict[str, list[float]] = defaultdict(list)
+    for episodes, seating in zip(played, seatings, strict=False):  # without seatings the team plays alone
+        for episode in episodes if seating.then else ():
+            given = 0
+            for turn in episode.turns:
+                when = "after" if given >= seating.after else "before"
+                if any(agent in turn.completions for agent in seating.partners):
+                    given += 1
+                    parts = [turn.components[agent].items() for agent in seating.focal]
+                    earned = sum(value for items in parts for name, value in items if name != COMPONENT)
+                    found[f"reward_{when}"].append(earned / len(seating.focal))
+                for agent in seating.focal:
+                    if (right := turn.metrics.get(f"inference/accuracy/{agent}")) is not None:
+                        found[f"accuracy_{when}"].append(right)
+    return {f"switch/{name}": float(np.mean(values)) for name, values in sorted(found.items())}
 
 
 def answered(played: Sequence[Sequence[Episode]], focal: Sequence[Sequence[str]]) -> Answers:

@@ -16,7 +16,7 @@ from palaver.benchmarks.viewer import battles
 from palaver.benchmarks.viewer.album import NAME, figure
 from palaver.core import PalaverError
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.envs.base.wrappers import own_env
 from palaver.envs.minecraft.env import BuildingEnv
 from palaver.envs.minecraft.letters import slices
 from palaver.envs.minecraft.projection import colors
@@ -38,19 +38,15 @@ def scene(env: TextEnv, agent: str, observation: str, over: bool) -> dict[str, A
         observation: the newest one.
         over: True after the episode, when everything may be seen.
     """
-    inner = _inner(env)
+    inner = own_env(env)
     if isinstance(inner, PokemonEnv):
         return battle(inner, agent, observation)
     return board(inner, agent, over) if isinstance(inner, BuildingEnv) else None
 
 
-def _inner(env: TextEnv) -> TextEnv:
-    return env.inner if isinstance(env, RewardWrapper) else env
-
-
 def story(env: TextEnv, observation: str) -> str | None:
     """Return the events of a battle that an observation tells; None for other environments."""
-    return battles.events(observation) if isinstance(_inner(env), PokemonEnv) else None
+    return battles.events(observation) if isinstance(own_env(env), PokemonEnv) else None
 
 
 def battle(env: PokemonEnv, agent: str, observation: str) -> dict[str, Any] | None:

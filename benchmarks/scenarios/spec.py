@@ -36,15 +36,21 @@ class Partner(Section):
         policy: `scripted:lazy`, `random`, `tiny`, `run:FOLDER`, or `recipe:NAME+key=value`, a recipe that is trained
             once, from this repository only.
         weights: agent -> required fingerprint of its weights; mandatory for a run, whose folder may change.
+        then: policy that replaces it in the middle of every episode; "" for none.
+        after: number of answers of the first, guesses included.
     """
 
     policy: str
     weights: dict[str, str] = Field({})
+    then: str = ""
+    after: int = Field(0, ge=0)
 
     @model_validator(mode="after")
     def _run_has_fingerprints(self) -> Partner:
         if self.policy.startswith("run:") and not self.weights:
             raise ValueError("a run is named with the fingerprints of its weights, so that it stays what it was")
+        if bool(self.then) != bool(self.after):
+            raise ValueError("a partner that is replaced needs then, the new policy, and after, a number of answers")
         return self
 
 
@@ -116,6 +122,8 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationC
                 focal_agents,
                 {agent: scenario.partner.policy for agent in seats if agent not in focal_agents},
                 scenario.partner.weights,
+                scenario.partner.then,
+                scenario.partner.after,
             )
             for focal_agents in scenario.focal
         ),

@@ -15,7 +15,7 @@ from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.battles import RecordedBattle
 from palaver.benchmarks.viewer.extras import Stage
 from palaver.core import ConfigError, PalaverError
-from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.envs.base.wrappers import own_env
 from palaver.envs.pokemon import replay
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import SIDES, Battle, Side
@@ -84,7 +84,7 @@ def environment(stage: Stage, kind: str, episode: Episode) -> PokemonEnv:
     if isinstance(episode, RecordedBattle):
         return _recorded(episode.format, episode.teams)
     env = stage(kind, episode.env)
-    env = env.inner if isinstance(env, RewardWrapper) else env
+    env = own_env(env)
     text = next((str(text) for text in episode.turns[0].observations.values()), "")
     named = _FORMAT.match(text)
     if not isinstance(env, PokemonEnv) or (named and named[1] != env.format):

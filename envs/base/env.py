@@ -30,7 +30,8 @@ from pettingzoo import ParallelEnv
 
 from palaver.core import ConfigError, TaskError, did_you_mean
 from palaver.envs.base.exact import ExactGame
-from palaver.envs.base.spaces import UnicodeText
+from palaver.envs.base.questions import Question
+from palaver.envs.base.spaces import UnicodeText, as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.base.tools import ToolFunction
 from palaver.text import clean, one_line
@@ -84,26 +85,6 @@ class StepResult:
             _finite(f"the reward of {agent!r}", sum(parts.values()))
         for name, value in self.metrics.items():
             _finite(f"the metric {name!r}", value)
-
-
-def as_heard(action: object, max_length: int) -> tuple[str, bool]:
-    """Convert any object to a text of at most `max_length` characters, and True if it was legal.
-
-    None is an empty text and legal. Bytes are decoded, lone surrogates become `?`, a long text is cut, any other object
-    becomes an empty text; all of these are illegal.
-
-    >>> as_heard(b"hi", 10), as_heard(None, 10), as_heard("abc", 2)
-    (('hi', False), ('', True), ('ab', False))
-    """
-    if action is None:
-        return "", True
-    if isinstance(action, bytes | bytearray):
-        return bytes(action[: 4 * max_length]).decode("utf-8", "replace")[:max_length], False
-    if not isinstance(action, str):
-        return "", False
-    cut = str.__str__(action)[:max_length]
-    text = cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
-    return text, len(action) <= max_length and text == cut
 
 
 def locked(method: Callable[Concatenate[TextEnv, P], T]) -> Callable[Concatenate[TextEnv, P], T]:
@@ -207,6 +188,17 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     def tools(self, agent: str) -> Sequence[ToolFunction]:  # noqa: ARG002 - for subclasses
         """Tools of the agent (`palaver.envs.base.tools`); none unless overridden."""
+        return ()
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:  # noqa: ARG002 - for subclasses
+        """Questions to an agent about the others, with their truth (`palaver.envs.base.questions`); none by default.
+
+        They are the same, in the same order, before and after the agents have chosen.
+
+        Args:
+            agent: is asked.
+            actions: joint action that is about to be played; empty while it is not known.
+        """
         return ()
 
     def exact_game(self) -> ExactGame | None:

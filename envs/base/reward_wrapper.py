@@ -22,8 +22,10 @@ from typing import Any, Literal
 
 from palaver import plugins
 from palaver.core import ConfigError
-from palaver.envs.base.env import Each, Step, StepResult, TextEnv, as_heard, locked
+from palaver.envs.base.env import Each, Step, StepResult, TextEnv, locked
+from palaver.envs.base.questions import Question
 from palaver.envs.base.reward_monitor import RewardMonitor
+from palaver.envs.base.spaces import as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.base.tools import ToolFunction
 from palaver.scoring import Reward, RewardPlacement, Score, ScoringRequest
@@ -183,6 +185,10 @@ class RewardWrapper(TextEnv):
     def tools(self, agent: str) -> Sequence[ToolFunction]:
         """The environment's."""
         return self.inner.tools(agent)
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+        """The environment's."""
+        return self.inner.questions(agent, actions)
 
     @locked
     def reset(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import ConfigError
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.exact import ExactGame
+from palaver.envs.base.questions import Question
 from palaver.envs.base.tasks import Task, read_tasks
-from palaver.envs.games.game import PLAYERS, ExtensiveGame
+from palaver.envs.games.game import PLAYERS, CardGame, ExtensiveGame
 from palaver.envs.games.solve import exact_game
 from palaver.envs.matrix.rules import Tally, action_index
 
@@ -104,6 +105,18 @@ class GameEnv(TextEnv):
     def _results(self) -> dict[str, str]:
         self.legal_actions = {}
         return {agent: self.game.result(self.position, player) for player, agent in enumerate(PLAYERS)}
+
+
+class CardGameEnv(GameEnv):
+    """A game of cards; the players can be asked about each other's card."""
+
+    game: CardGame[Any]
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:  # noqa: ARG002 - known before
+        """The card of the other player."""
+        other = 1 - PLAYERS.index(agent)
+        held = self.game.card(self.position, other)
+        return [Question(PLAYERS[other], f"Which card has {PLAYERS[other]}?", "choice", self.game.cards, (held,))]
 
 
 def _penalty(value: object) -> float:

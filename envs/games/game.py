@@ -79,3 +79,17 @@ class ExtensiveGame(Shared, ABC, Generic[S]):
         payoff = self.payoff(state) * (1 - 2 * player)
         outcome = "A draw" if payoff == 0 else f"You {'win' if payoff > 0 else 'lose'} {abs(payoff):g}"
         return f"{self.view(state, player)}\n{outcome}."
+
+
+class CardGame(ExtensiveGame[S]):
+    """A game in which each player holds a card that the other does not see.
+
+    Attributes:
+        cards: all that a player may hold.
+    """
+
+    cards: tuple[str, ...]
+
+    @abstractmethod
+    def card(self, state: S, player: int) -> str:
+        """The card that a player holds, one of `cards`."""

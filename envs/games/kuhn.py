@@ -66,8 +66,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import TaskError
-from palaver.envs.games.env import GameEnv
-from palaver.envs.games.game import PLAYERS, ExtensiveGame
+from palaver.envs.games.env import CardGameEnv
+from palaver.envs.games.game import PLAYERS, CardGame
 from palaver.text import one_line
 
 CARDS = "JQK"
@@ -81,11 +81,12 @@ class KuhnState:
     acts: tuple[str, ...] = ()
 
 
-class KuhnPoker(ExtensiveGame[KuhnState]):
+class KuhnPoker(CardGame[KuhnState]):
     """Rules of Kuhn poker."""
 
     title = "Kuhn poker"
     highest = 2.0
+    cards = tuple(CARDS)
 
     def deals(self) -> Mapping[str, float]:
         """Six deals of two different cards."""
@@ -117,6 +118,10 @@ class KuhnPoker(ExtensiveGame[KuhnState]):
             return 1.0 if len(state.acts) % 2 == 0 else -1.0
         stake = 2.0 if state.acts[-1] == "call" else 1.0
         return stake if CARDS.index(state.cards[0]) > CARDS.index(state.cards[1]) else -stake
+
+    def card(self, state: KuhnState, player: int) -> str:
+        """The player's card."""
+        return state.cards[player]
 
     def rules(self, player: int) -> str:  # noqa: ARG002 - the same for both
         """Stakes and cards."""
@@ -152,7 +157,7 @@ def equilibrium(alpha: float) -> dict[str, dict[str, float]]:
     return profile
 
 
-class KuhnEnv(GameEnv):
+class KuhnEnv(CardGameEnv):
     """Kuhn poker; see the module's docstring.
 
     Raises:
@@ -160,6 +165,6 @@ class KuhnEnv(GameEnv):
         TaskError: tasks that cannot be read.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {**GameEnv.metadata, "name": "kuhn_v0"}
+    metadata: ClassVar[dict[str, Any]] = {**CardGameEnv.metadata, "name": "kuhn_v0"}
     game = GAME
     sample = Path(__file__).with_name("kuhn.jsonl")

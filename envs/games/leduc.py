@@ -66,8 +66,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import TaskError
-from palaver.envs.games.env import GameEnv
-from palaver.envs.games.game import PLAYERS, ExtensiveGame
+from palaver.envs.games.env import CardGameEnv
+from palaver.envs.games.game import PLAYERS, CardGame
 from palaver.text import one_line
 
 RANKS = "JQK"
@@ -87,11 +87,12 @@ class LeducState:
     second: Acts | None = None
 
 
-class LeducPoker(ExtensiveGame[LeducState]):
+class LeducPoker(CardGame[LeducState]):
     """Rules of Leduc hold'em."""
 
     title = "Leduc hold'em"
     highest = 13.0
+    cards = tuple(RANKS)
 
     def deals(self) -> Mapping[str, float]:
         """The 24 deals that differ in rank, with their probabilities."""
@@ -140,6 +141,10 @@ class LeducPoker(ExtensiveGame[LeducState]):
             return 0.0
         wins = p1 == public or (p2 != public and RANKS.index(p1) > RANKS.index(p2))
         return stake if wins else -stake
+
+    def card(self, state: LeducState, player: int) -> str:
+        """The player's card."""
+        return state.cards[player]
 
     def rules(self, player: int) -> str:  # noqa: ARG002 - the same for both
         """Stakes, cards and order of hands."""
@@ -192,7 +197,7 @@ def _written(acts: Acts) -> str:
 GAME = LeducPoker()
 
 
-class LeducEnv(GameEnv):
+class LeducEnv(CardGameEnv):
     """Leduc hold'em; see the module's docstring.
 
     Raises:
@@ -200,6 +205,6 @@ class LeducEnv(GameEnv):
         TaskError: tasks that cannot be read.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {**GameEnv.metadata, "name": "leduc_v0"}
+    metadata: ClassVar[dict[str, Any]] = {**CardGameEnv.metadata, "name": "leduc_v0"}
     game = GAME
     sample = Path(__file__).with_name("leduc.jsonl")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from palaver.envs.base.exact import Chances, ExactGame
-from palaver.envs.games.game import PLAYERS, ExtensiveGame
+from palaver.envs.games.game import PLAYERS, CardGame, ExtensiveGame
 from palaver.envs.matrix.rules import action_index
 
 Profile = Mapping[str, Mapping[str, float]]
@@ -28,6 +28,7 @@ class Node:
         actions: legal actions.
         children: the node after each action.
         payoff: of the first player, where the game is over.
+        held: what the other player holds and the player to act does not see; "" where nothing is hidden.
     """
 
     player: int | None
@@ -35,6 +36,7 @@ class Node:
     actions: tuple[str, ...] = ()
     children: tuple[Node, ...] = ()
     payoff: float = 0.0
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +62,8 @@ class GameTree:
                 return Node(None, payoff=game.payoff(state))
             prompt, actions = game.prompt(state, player), game.actions(state)
             infosets[prompt] = (player, actions)
-            return Node(player, prompt, actions, tuple(grow(game.after(state, action)) for action in actions))
+            held = game.card(state, 1 - player) if isinstance(game, CardGame) else ""
+            return Node(player, prompt, actions, tuple(grow(game.after(state, act)) for act in actions), held=held)
 
         roots = tuple((grow(game.start(deal)), chance) for deal, chance in game.deals().items())
         return cls(roots, infosets)
@@ -176,6 +179,49 @@ def mixture(tree: GameTree, profiles: Sequence[Profile]) -> dict[str, dict[str, 
             for action in tree.infosets[prompt][1]
         }
     return mixed
+
+
+def beliefs(tree: GameTree, profile: Profile) -> dict[str, tuple[float, dict[str, float]]]:
+    """Probability of each information set, and Bayes' posterior of what the other player holds there.
+
+    The posterior needs the other's policy alone: the player's own actions are the same in all states of a set. Where
+    the other never leads to a set, chance alone weighs the states.
+
+    Args:
+        tree: of a game of cards.
+        profile: of both players.
+    """
+    reach: dict[str, float] = dict.fromkeys(tree.infosets, 0.0)
+    weights: dict[str, dict[str, list[float]]] = {prompt: {} for prompt in tree.infosets}
+
+    def visit(node: Node, chance: float, own: tuple[float, float]) -> None:
+        if node.player is None:
+            return
+        reach[node.prompt] += chance * own[0] * own[1]
+        weight = weights[node.prompt].setdefault(node.held, [0.0, 0.0])
+        weight[0] += chance * own[1 - node.player]
+        weight[1] += chance
+        for action, child in zip(node.actions, node.children, strict=True):
+            p = profile[node.prompt][action]
+            visit(child, chance, (own[0] * p, own[1]) if node.player == 0 else (own[0], own[1] * p))
+
+    for root, chance in tree.roots:
+        visit(root, chance, (1.0, 1.0))
+    found = {}
+    for prompt, by_card in weights.items():
+        place = 0 if sum(weight[0] for weight in by_card.values()) > 0 else 1
+        total = sum(weight[place] for weight in by_card.values())
+        found[prompt] = reach[prompt], {card: weight[place] / total for card, weight in by_card.items()}
+    return found
+
+
+def total_variation(one: Mapping[str, float], second: Mapping[str, float]) -> float:
+    """Half the sum of the differences of two distributions.
+
+    >>> total_variation({"J": 0.5, "Q": 0.5}, {"J": 0.25, "K": 0.75})
+    0.75
+    """
+    return sum(abs(one.get(key, 0.0) - second.get(key, 0.0)) for key in {**one, **second}) / 2
 
 
 def exact_game(game: ExtensiveGame[Any]) -> ExactGame:

@@ -78,7 +78,7 @@ vote amber.`); its texts have none of the tasks' combinations.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -86,6 +86,7 @@ from typing import Any, ClassVar, Literal
 from palaver.core import ConfigError, TaskError
 from palaver.envs.base.arguments import choice, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
+from palaver.envs.base.questions import Question
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.hidden_profile import prompts
 from palaver.envs.hidden_profile.generate import generate
@@ -168,6 +169,17 @@ class HiddenProfileEnv(TextEnv):
             self.rng.shuffle(facts)
             observations[agent] = prompts.opening(agent, task.data, facts, tiny=self.form == "tiny")
         return observations
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:  # noqa: ARG002 - known before
+        """At the final vote, the fact that each other agent alone was given, by its words."""
+        if self.whole_profile or self.turn != self.rounds + 1:
+            return []
+        facts = dict(zip(self.possible_agents, self.task["hidden_information"], strict=True))
+        return [
+            Question(other, f"Which fact has {other} alone?", "slots", (), (fact,))
+            for other, fact in facts.items()
+            if other != agent
+        ]
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Take votes at the first and the last turn, and messages between them."""

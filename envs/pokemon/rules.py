@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palaver.core import stable_seed
-from palaver.envs.pokemon.showdown.view import Side
+from palaver.envs.base.questions import Question
+from palaver.envs.pokemon.showdown.view import Side, SideView
 
 GIMMICKS = {
     "tera": "tera",
@@ -101,6 +102,26 @@ def read(text: str, legal: Sequence[str]) -> ParsedAction:
         return ParsedAction(legal[n - 1], True) if 1 <= n <= len(legal) else NONE
     words = _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)))
     return _counted(words, legal) or _named(words, legal) or NONE
+
+
+def questions(foe: Side, view: SideView, legal: Mapping[str, str], actions: Mapping[str, str]) -> list[Question]:
+    """Questions about a side: what it does next, and the moves of its active Pokémon.
+
+    Args:
+        foe: the side.
+        view: of that side.
+        legal: its legal actions; none if it does not choose now.
+        actions: side -> text about to be played; empty while not known.
+    """
+    asked = []
+    if legal:
+        named = read(actions.get(foe, ""), tuple(legal)).action
+        asked.append(Question(foe, "What does the opponent do next?", "text", (), (named,) if named else None))
+    active = view["me"]["active"]
+    if active >= 0:
+        moves = tuple(name for name, *_ in view["me"]["team"][active]["moves"])
+        asked.append(Question(foe, "Which moves has the opponent's active Pokémon?", "slots", (), moves))
+    return asked
 
 
 def drawn(legal: Sequence[str], *keys: object) -> str:

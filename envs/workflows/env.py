@@ -11,6 +11,7 @@ from pathlib import Path
 
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import StepResult, TextEnv
+from palaver.envs.base.questions import Question
 from palaver.envs.base.tasks import Task
 from palaver.envs.workflows import prompts, rules
 from palaver.envs.workflows.graph import Workflow, WorkflowStage
@@ -105,6 +106,21 @@ class WorkflowEnv(TextEnv):
             reason=marks.reason,
             turn_rewards=self._earned() if over and self.reward_scheme.late else None,
         )
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+        """The answer that each other agent gives in the same stage."""
+        stage = self.workflow.stages[self.turn]
+        return [
+            Question(
+                other,
+                f"What is the answer of {other}?",
+                "text",
+                (),
+                (self.scorer.key(actions.get(other, "")) or "none",) if actions else None,
+            )
+            for other in stage.speakers
+            if other != agent and stage.kind == "answer"
+        ]
 
     def _read_text(self, stage: WorkflowStage, agent: str, text: str, marks: Marks) -> WorkflowText:
         """A text with what it answers and what that is worth."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from palaver.core import ConfigError
 from palaver.envs.base.env import StepResult, TextEnv
+from palaver.envs.base.questions import Question
 from palaver.envs.base.tasks import Task
 from palaver.envs.writing import reward, text
 from palaver.envs.writing.text import SPLIT, paragraphs
@@ -58,6 +59,14 @@ class WritingEnv(TextEnv):
         """The first observation of each agent."""
         self.topic = text.topic_words(self.subject(task), self.rubric.ignored)
         return {agent: self.prompt(agent, task) for agent in self.agents}
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+        """The text of the other author."""
+        return [
+            Question(other, f"What does {other} write?", "text", (), (actions.get(other, ""),) if actions else None)
+            for other in self.possible_agents
+            if other != agent
+        ]
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Score both texts; all agents receive the same reward and the episode ends."""

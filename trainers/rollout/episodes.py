@@ -17,8 +17,8 @@ from typing import Any, Literal
 from palaver.agents.base.policy import Policy
 from palaver.core import Completion, ConfigError, Request, Sampling, stable_seed
 from palaver.envs.base.env import Each, TextEnv
-from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tools import schema_of
+from palaver.envs.base.wrappers import rewarded
 from palaver.episodes import Episode
 from palaver.registry import make
 from palaver.trainers.config.run import Turns
@@ -153,8 +153,8 @@ def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
 def ready_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
     """Make an environment, with its judge or reward model loaded; see `text_env`."""
     env = text_env(id, keywords)
-    if isinstance(env, RewardWrapper):
-        env.ready()
+    if (judged := rewarded(env)) is not None:
+        judged.ready()
     return env
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from palaver.agents.base.policy import Policy
 from palaver.core import Sampling
 from palaver.envs.base.env import TextEnv
+from palaver.envs.base.questions import calibration_error
 from palaver.episodes import Episode, only_scored
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.utils.stats.intervals import over_tasks
@@ -148,10 +149,21 @@ def answers(episodes: Sequence[Episode], agents: Collection[str] | None = None) 
 
 
 def metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Mean over turns of each metric of the environment."""
+    """Mean over turns of each metric of the environment, and the calibration of guesses."""
     values: dict[str, list[float]] = defaultdict(list)
     for episode in episodes:
         for turn in episode.turns:
             for name, value in turn.metrics.items():
                 values[name].append(value)
-    return {name: float(np.mean(numbers)) for name, numbers in values.items()}
+    return {name: float(np.mean(numbers)) for name, numbers in values.items()} | calibration(episodes)
+
+
+def calibration(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Expected calibration error of all guesses of each order; empty without stated probabilities."""
+    guesses: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for turn in (turn for episode in episodes for turn in episode.turns):
+        for name, confidence in turn.metrics.items():
+            prefix, middle, agent = name.partition("/confidence/")
+            if middle:
+                guesses[f"{prefix}/calibration"].append((confidence, turn.metrics[f"{prefix}/accuracy/{agent}"]))
+    return {name: calibration_error(pairs) for name, pairs in guesses.items()}

@@ -20,7 +20,7 @@ from palaver.benchmarks.doors.asynchronous import play_episode
 from palaver.benchmarks.doors.verifiers.export import role_names
 from palaver.core import Completion, PolicyError, Request, ScoringError
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import RewardWrapper
+from palaver.envs.base.wrappers import rewarded
 from palaver.episodes import Episode
 from palaver.registry import spec
 from palaver.text import without_surrogates
@@ -64,8 +64,8 @@ class EnvironmentPlay(vf.Env):  # type: ignore[misc]
 
     async def start(self) -> None:
         """Load the environment's judge or reward model."""
-        if isinstance(self.env, RewardWrapper):
-            await asyncio.to_thread(self.env.ready)
+        if (judged := rewarded(self.env)) is not None:
+            await asyncio.to_thread(judged.ready)
 
     async def run(self, task: Any, agents: Any) -> None:
         """Play one episode.

@@ -75,18 +75,21 @@ order. The last 60 are held out: the texts that the tiny model imitates have non
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import TaskError, did_you_mean
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import TextEnv
+from palaver.envs.base.questions import Question
 from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
+from palaver.envs.code import answers
 from palaver.envs.code.base import PairEnv
 from palaver.envs.code.mini.family import AGGREGATES, CONVENTIONS, FILTERS, MAPS, NUMBERS, Combination, opening
 from palaver.envs.code.problems import CodeProblem
-from palaver.envs.code.programs import AUX, Program
+from palaver.envs.code.programs import AUX, Program, join
+from palaver.envs.code.prompts import MAIN
 from palaver.envs.code.reward import ProgramFacts
 from palaver.envs.code.sandbox import Limits, check_tests
 from palaver.text import one_line
@@ -159,6 +162,22 @@ class CodingMiniEnv(PairEnv):
             "solved": float(facts.solved),
         }
         return {name: WEIGHTS[name] * share for name, share in earned.items()}
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+        """The convention that the other half follows."""
+        others = [other for other in self.possible_agents if other != agent]
+        truth = None
+        if actions and others:
+            aux, main = (answers.read(actions[name]) for name in (AUX, MAIN))
+            program = join((), aux, main, ENTRY_POINT)
+            nodes = {AUX: program.aux, MAIN: program.main}
+            node = nodes[others[0]]
+            found = "" if node is None else helper(node.node) if others[0] == AUX else caller(node.node)
+            truth = (found,) if found else None
+        return [
+            Question(other, f"What is aux for {other}: map, test or list?", "choice", CONVENTIONS, truth)
+            for other in others
+        ]
 
     def measure(self, _program: Program) -> dict[str, float]:
         """Metrics of the convention of each half."""

@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from palaver.core import Conversation, Message, stable_seed
-from palaver.envs.minecraft.mini.houses import known, opening, plan_of, sample, take
+from palaver.envs.base.questions import Question
+from palaver.envs.minecraft.mini.houses import ASKED, FEWEST, MOST, known, opening, plan_of, sample, take
 
 TINY = {"steps": 300, "batch": 10, "texts": 2000, "adam_lr": 0.005}  # many prompts a step: copying is all there is
 SEATS, LIMIT = 2, 5  # the usual game
@@ -27,6 +28,28 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
         rng = random.Random(stable_seed("build-mini demonstrations", seed, index))
         prompt = opening(rng.randrange(SEATS), SEATS, LIMIT, "\n".join(lines))
         demos.append(((Message("user", prompt),), take(plan_of(prompt), rng)))
+    return demos
+
+
+def with_guesses(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers as of `demonstrations`, a third of them guesses about the other builder, drawn by chance.
+
+    A guess follows the builder's own lines, as `infer` asks for it after acting: some numbers of lines.
+    """
+    demos: list[tuple[Conversation, str]] = []
+    for index, (conversation, answer) in enumerate(demonstrations(n, seed)):
+        rng = random.Random(stable_seed("build-mini guesses", seed, index))
+        prompt = conversation[0].content
+        if index % 3:
+            demos.append((conversation, answer))
+            continue
+        lines = plan_of(prompt)
+        numbers = tuple(str(number) for number in range(1, len(lines) + 1))
+        other = f"builder{2 if 'builder 1 ' in prompt else 1}"
+        question = Question(other, ASKED.format(other=other), "slots", numbers)
+        chosen = sorted(rng.sample(numbers, rng.randint(FEWEST, MOST)), key=int)
+        asked = (*conversation, Message("assistant", answer), Message("user", question.full_text))
+        demos.append((asked, f"{' '.join(chosen)}."))
     return demos
 
 

@@ -65,16 +65,18 @@ tiny model imitates `strangers`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from palaver.core import TaskError
+from palaver.envs.base.questions import Question
 from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
-from palaver.envs.minecraft.commands import Terms, carry_out, read
+from palaver.envs.minecraft.commands import Terms, carry_out, lines_of, read
 from palaver.envs.minecraft.env import BuildingEnv, BuildTarget, Built
-from palaver.envs.minecraft.mini.houses import SIZE, opening
+from palaver.envs.minecraft.mini.houses import ASKED, SIZE, opening
 from palaver.envs.minecraft.world import AIR_NAME, box_of, codes, empty, palette_of
 from palaver.text import one_line
 
@@ -144,6 +146,18 @@ class BuildMiniEnv(BuildingEnv):
         """Shares of the target built by one agent, by several, and by none."""
         one, several = self._hands(built)
         return {"by_one": one, "by_several": several, "not_built": 1.0 - one - several}
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+        """The numbers of the lines of the plan that each other builder writes, as far as its share goes."""
+        plan = lines_of(self.task["lines"])
+        numbers = tuple(str(n) for n in range(1, len(plan) + 1))
+        asked = []
+        for share, other in zip(self.shares, self.possible_agents, strict=True):
+            if other != agent:
+                written = set(lines_of(actions.get(other, ""))[:share])
+                truth = tuple(n for n, line in zip(numbers, plan, strict=True) if line in written)
+                asked.append(Question(other, ASKED.format(other=other), "slots", numbers, truth or None))
+        return asked
 
     def _hands(self, built: Built) -> tuple[float, float]:
         """Shares of the target that are right and were placed by one agent, and by several."""

@@ -26,6 +26,7 @@ KNOWN, HELD_OUT = 320, 64  # of the sample, the houses held out last
 _NUMBERED = re.compile(r"\d{1,3}\. \S")
 _SEAT = re.compile(r"You are builder (\d{1,2}) of (\d{1,2})\. Write at most (\d{1,3}) lines")
 FEWEST, MOST = 1, 4  # lines that a stranger takes
+ASKED = "Which lines does {other} write?"
 
 
 def house(rng: random.Random) -> tuple[str, ...]:

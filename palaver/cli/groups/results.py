@@ -20,6 +20,7 @@ from palaver.utils.run_folder import publish_folder, writing
 
 if TYPE_CHECKING:
     from palaver.benchmarks.evaluation.credit import Credit
+    from palaver.benchmarks.evaluation.messages import MessageWorth
     from palaver.benchmarks.evaluation.rescore import RescoreResult
 
 HELP = """Score stored episodes again, analyse the credit of a run, and write its model card.
@@ -44,7 +45,7 @@ RESCORE = """Score stored episodes again, with other rewards.
 
 The keywords are those of the row next to the episodes, or of their run, overridden by KEY=VALUE.
 """
-ANALYSE = """Measure credit fidelity and inter-agent influence of a run.
+ANALYSE = """Measure credit fidelity and inter-agent influence of a run, or the worth of a team's messages.
 
 [bold]Examples[/bold]
 
@@ -52,7 +53,13 @@ ANALYSE = """Measure credit fidelity and inter-agent influence of a run.
 
 [cyan]palaver results analyse runs/FOLDER --contexts 64 --replays 16 --json[/cyan]
 
+[cyan]palaver results analyse runs/FOLDER --messages[/cyan]  [dim]# removed, shuffled, silenced[/dim]
+
+[cyan]palaver results analyse rows/hidden-profile-v0--reference.json --tasks 32[/cyan]
+
 Single messages of the run's own rollouts are replayed with fresh texts of the other agents and fresh continuations.
+With --messages, and for stored episodes, whole episodes are played again without messages, with shuffled ones,
+and with one agent silenced.
 """
 CARD = """Write the model card of a run, and a data card of episodes, for the Hugging Face hub.
 
@@ -128,8 +135,10 @@ def _show_changes(result: RescoreResult) -> None:
 
 @app.command(help=ANALYSE)
 def analyse(
-    run: Annotated[Path, typer.Argument(help="The folder of a run, with a checkpoint.")],
-    tasks: Annotated[int, typer.Option(min=1, help="Tasks rolled out as in a training step.")] = 4,
+    run: Annotated[Path, typer.Argument(metavar="RUN|EPISODES", help="The folder of a run, a row, or its episodes.")],
+    messages: Annotated[bool, typer.Option("--messages", help="The worth of messages, not credit.")] = False,
+    team: Annotated[str, typer.Option(help="The team of the episodes.", show_default="that of their row")] = "",
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks rolled out as in a training step, or analysed.")] = 4,
     contexts: Annotated[int, typer.Option(min=1, help="Contexts whose messages are replayed.")] = 16,
     alternatives: Annotated[int, typer.Option(min=2, help="Fresh messages in each context.")] = 8,
     replays: Annotated[int, typer.Option(min=1, help="Replays of each message.")] = 4,
@@ -138,11 +147,54 @@ def analyse(
     as_json: options.Json = False,
 ) -> None:
     """Measure how well a run's advantages predict the effect of single messages."""
+    if messages or not run.is_dir():
+        _analyse_messages(run, team, tasks, seed, as_json)
+        return
     need("the analysis of credit", "train")
     from palaver.benchmarks.evaluation.credit import Effort, of_run
 
     result = of_run(run, Effort(tasks, contexts, alternatives, replays, seed, workers))
     typer.echo(json.dumps(asdict(result), indent=2)) if as_json else _show_credit(result)
+
+
+def _analyse_messages(run: Path, team: str, tasks: int, seed: int, as_json: bool) -> None:
+    """Print what the messages of a team are worth."""
+    from palaver.benchmarks.evaluation.messages import of_episodes, of_run
+
+    if run.is_dir():
+        need("the analysis of a run", "train")
+        result = of_run(run, tasks, seed)
+    else:
+        result = of_episodes(run, team, tasks, seed)
+    typer.echo(json.dumps(asdict(result), indent=2)) if as_json else _show_messages(result)
+
+
+def _show_messages(result: MessageWorth) -> None:
+    """Print the table."""
+    from palaver.benchmarks.reports.summary import interval
+
+    effects = [
+        (name, f"{effect.mean:.3f}, {effect.difference:+.3f} {interval(effect.low, effect.high)}")
+        for name, effect in result.effects.items()
+    ]
+    influence = [
+        (f"{sender} on {receiver}", f"{share:.2f} of its later texts change without")
+        for sender, row in result.influence.items()
+        for receiver, share in row.items()
+    ]
+    held = result.facts
+    known = [("hidden facts", f"{held.sent:.2f} sent, {held.used:.2f} of these used")] if held is not None else []
+    console.print(
+        facts(
+            [
+                ("return", f"{result.mean:.3f}, {result.return_per_100_tokens:.3f} per 100 tokens"),
+                ("messages", f"{result.messages:.1f} an episode, of {result.tokens:.0f} tokens in all"),
+                *effects,
+                *influence,
+                *known,
+            ]
+        )
+    )
 
 
 def _show_credit(result: Credit) -> None:
