@@ -59,7 +59,7 @@ for path in walk(typer.main.get_command(app), ()):
 FORKING = """
 import importlib.util, json, os, signal, sys
 from palaver.cli import main
-if importlib.util.find_spec("transformers"):
+if all(map(importlib.util.find_spec, ("torch", "transformers"))):  # some libraries bring the second alone
     import torch, transformers.models.qwen3.modeling_qwen3
 for line in sys.stdin:
     child = os.fork()

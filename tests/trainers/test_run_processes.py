@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from palaver.trainers.config.loading import load
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from palaver.utils.config import dump
@@ -109,6 +110,30 @@ def test_a_run_that_is_killed_inside_its_writes_is_as_one_that_was_not(whole, tm
     assert [path for path in folder.rglob("*") if ".writing" in path.name] == []
     weights = "checkpoints/step-000006/policies/a/model.safetensors"
     assert (folder / weights).read_bytes() == (whole / weights).read_bytes()
+
+
+def test_a_run_whose_rollouts_lead_is_killed_and_goes_on_as_one_that_was_not(whole, tmp_path):
+    """kill -9 three times: after step 1, before the first checkpoint; in step 4, after that of 2; inside the last."""
+    config = load(str(whole.with_name("recipe.yaml")), ["train.rollout_lead=1", "algorithm.truncate=2"])
+    (tmp_path / "recipe.yaml").write_text(dump(config))
+    uninterrupted, folder = train(config, tmp_path / "uninterrupted"), tmp_path / "run"
+    assert {line.get("a/staleness") for line in numbers(uninterrupted) if line["kind"] == "train"} == {0, 1}
+    for step in (1, 3, 5):
+        process = start(uninterrupted, folder, "slowly", stderr=subprocess.DEVNULL)
+        wait_for(
+            lambda n=step: any(
+                line["kind"] == "train" and line["step"] >= n for line in read_metrics(folder / "metrics.jsonl")
+            ),
+            process,
+        )
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(timeout=60) == -signal.SIGKILL
+    last = start(uninterrupted, folder)
+    assert (last.communicate(timeout=600)[1], last.returncode)[1] == 0
+    assert numbers(folder) == numbers(uninterrupted)
+    for agent in "ab":
+        weights = f"checkpoints/step-000006/policies/{agent}/model.safetensors"
+        assert (folder / weights).read_bytes() == (uninterrupted / weights).read_bytes()
 
 
 def test_a_terminal_that_goes_away_ends_the_run_as_sigterm_does(whole, tmp_path):
