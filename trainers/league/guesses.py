@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from palaver.agents.base.policy import Policy, act_batched
 from palaver.core import ConfigError, Message, Request, Sampling, stable_seed
 from palaver.envs.base.inference_wrapper import InferenceWrapper
-from palaver.envs.base.questions import read_guess
+from palaver.envs.base.questions import InferenceQuestion, read_guess
 from palaver.envs.base.wrappers import own_env
 from palaver.envs.games.env import CardGameEnv
 from palaver.envs.games.game import PLAYERS
