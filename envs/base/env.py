@@ -30,7 +30,7 @@ from pettingzoo import ParallelEnv
 
 from palaver.core import ConfigError, TaskError, did_you_mean
 from palaver.envs.base.exact import ExactGame
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.spaces import UnicodeText, as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.base.tools import ToolFunction
@@ -190,7 +190,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         """Tools of the agent (`palaver.envs.base.tools`); none unless overridden."""
         return ()
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:  # noqa: ARG002 - for subclasses
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - for subclasses
         """Questions to an agent about the others, with their truth (`palaver.envs.base.questions`); none by default.
 
         They are the same, in the same order, before and after the agents have chosen.

@@ -12,7 +12,7 @@ from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.questions import (
     MOST_OPTIONS,
     Guess,
-    Question,
+    InferenceQuestion,
     accuracy,
     brier_score,
     chance_score,
@@ -76,7 +76,9 @@ def parse_infer(value: object) -> InferSpec | None:
         raise ConfigError(f"infer: {first_fault(error)}.{hint}") from None
 
 
-def grade(guesses: Mapping[str, tuple[Question, Guess, Guess]], infer: InferSpec, prefix: str) -> tuple[Parts, Parts]:
+def grade(
+    guesses: Mapping[str, tuple[InferenceQuestion, Guess, Guess]], infer: InferSpec, prefix: str
+) -> tuple[Parts, Parts]:
     """Rewards of guesses by agent, `alpha * (score - baseline)`, and metrics of all of them.
 
     Args:

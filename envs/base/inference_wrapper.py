@@ -24,7 +24,7 @@ from palaver.core import ConfigError, did_you_mean, stable_seed
 from palaver.envs.base.env import Each, Step, StepResult, TextEnv, locked
 from palaver.envs.base.exact import ExactGame
 from palaver.envs.base.infer_spec import InferSpec, Parts, grade
-from palaver.envs.base.questions import Guess, Question, read_guess, truth_of
+from palaver.envs.base.questions import Guess, InferenceQuestion, read_guess, truth_of
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.spaces import as_heard
 from palaver.envs.base.tasks import Task
@@ -46,7 +46,7 @@ class _Asked:
     to act first.
     """
 
-    question: Question
+    question: InferenceQuestion
     index: int
     truth: Guess | None
 
@@ -119,7 +119,7 @@ class InferenceWrapper(TextEnv):
         """The environment's."""
         return self.inner.exact_game()
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The environment's."""
         return self.inner.questions(agent, actions)
 
@@ -201,7 +201,7 @@ class InferenceWrapper(TextEnv):
     def _begin(self) -> None:
         self._open: Mapping[str, _Asked] = {}  # questions that are to be answered now
         self._order = 1  # of these
-        self._given: Mapping[str, tuple[Question, Guess]] = {}  # guesses of order 1 of this round
+        self._given: Mapping[str, tuple[InferenceQuestion, Guess]] = {}  # guesses of order 1 of this round
         self._waiting: Mapping[str, tuple[_Asked, Guess]] = {}  # guesses whose truth the next actions are
         self._held = None  # of the environment, not yet observed
         self._movers: tuple[str, ...] = ()  # agents that act next in the environment
@@ -332,7 +332,7 @@ class InferenceWrapper(TextEnv):
         for other, (first, guess) in self._given.items() if self.infer.order == 2 else ():
             if first.about in self._given and first.about not in opened and guess.readable:
                 text = f"{other} was asked about you, {first.about}: {first.text} The answer of {other}?"
-                opened[first.about] = _Asked(Question(other, text, first.kind, first.options), -1, guess)
+                opened[first.about] = _Asked(InferenceQuestion(other, text, first.kind, first.options), -1, guess)
         self._open = opened
 
     def _scored(self, guesses: Mapping[str, tuple[_Asked, Guess]], order: int) -> tuple[Parts, Parts]:

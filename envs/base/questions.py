@@ -27,7 +27,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class InferenceQuestion:
     """Question to an agent about another, with its truth.
 
     Attributes:
@@ -85,16 +85,16 @@ class Guess:
         return max(self.weights.values(), default=0.0)
 
 
-def read_guess(text: str, question: Question) -> Guess:
+def read_guess(text: str, question: InferenceQuestion) -> Guess:
     """Parse an answer; what stands between `<guess>` and `</guess>` counts alone, where it occurs.
 
     In a choice a number behind an option is its probability, as in `J 0.75` or `J: 75%`. What the numbers leave of 1 is
     shared by the options without one; numbers that add up to more are scaled. Without numbers the first option named
     has probability 1.
 
-    >>> read_guess("a J, I think", Question("p2", "", "choice", ("J", "Q"))).weights
+    >>> read_guess("a J, I think", InferenceQuestion("p2", "", "choice", ("J", "Q"))).weights
     {'J': 1.0, 'Q': 0.0}
-    >>> read_guess("J .25", Question("p2", "", "choice", ("J", "Q"))).weights
+    >>> read_guess("J .25", InferenceQuestion("p2", "", "choice", ("J", "Q"))).weights
     {'J': 0.25, 'Q': 0.75}
     """
     tagged = _TAGGED.findall(text[:MOST_READ])
@@ -109,7 +109,7 @@ def read_guess(text: str, question: Question) -> Guess:
     return Guess(dict.fromkeys(words, 1.0) if question.kind == "slots" else dict(Counter(words)))
 
 
-def truth_of(question: Question) -> Guess:
+def truth_of(question: InferenceQuestion) -> Guess:
     """The truth of a question as the answer that would be right and certain.
 
     Raises:
@@ -165,7 +165,7 @@ def accuracy(guess: Guess, truth: Guess, kind: Kind) -> float:
     return sum(truth.weights.get(option, 0.0) for option in best) / len(best)
 
 
-def chance_score(question: Question, rule: Literal["brier", "log"]) -> float:
+def chance_score(question: InferenceQuestion, rule: Literal["brier", "log"]) -> float:
     """Score of equal probabilities for all options; 0 for slots and texts."""
     if question.kind != "choice":
         return 0.0

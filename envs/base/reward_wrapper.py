@@ -23,7 +23,7 @@ from typing import Any, Literal
 from palaver import plugins
 from palaver.core import ConfigError
 from palaver.envs.base.env import Each, Step, StepResult, TextEnv, locked
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.reward_monitor import RewardMonitor
 from palaver.envs.base.spaces import as_heard
 from palaver.envs.base.tasks import Task
@@ -186,7 +186,7 @@ class RewardWrapper(TextEnv):
         """The environment's."""
         return self.inner.tools(agent)
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The environment's."""
         return self.inner.questions(agent, actions)
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, get_args
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import choice, truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import ParsedTasks, Task
 from palaver.envs.base.tools import ToolFunction
 from palaver.envs.code import answers, problems, prompts, reward
@@ -115,10 +115,12 @@ class PairEnv(TextEnv):
         """Measurements of the program in addition to those of its facts."""
         return {}
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The code of the other programmer."""
         return [
-            Question(other, f"What does {other} write?", "text", (), (actions.get(other, ""),) if actions else None)
+            InferenceQuestion(
+                other, f"What does {other} write?", "text", (), (actions.get(other, ""),) if actions else None
+            )
             for other in self.possible_agents
             if other != agent
         ]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from palaver.core import ConfigError
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.exact import ExactGame
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.games.game import PLAYERS, CardGame, ExtensiveGame
 from palaver.envs.games.solve import exact_game
@@ -112,11 +112,13 @@ class CardGameEnv(GameEnv):
 
     game: CardGame[Any]
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:  # noqa: ARG002 - known before
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - known before
         """The card of the other player."""
         other = 1 - PLAYERS.index(agent)
         held = self.game.card(self.position, other)
-        return [Question(PLAYERS[other], f"Which card has {PLAYERS[other]}?", "choice", self.game.cards, (held,))]
+        return [
+            InferenceQuestion(PLAYERS[other], f"Which card has {PLAYERS[other]}?", "choice", self.game.cards, (held,))
+        ]
 
 
 def _penalty(value: object) -> float:

@@ -86,7 +86,7 @@ from typing import Any, ClassVar, Literal
 from palaver.core import ConfigError, TaskError
 from palaver.envs.base.arguments import choice, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.hidden_profile import prompts
 from palaver.envs.hidden_profile.generate import generate
@@ -170,13 +170,13 @@ class HiddenProfileEnv(TextEnv):
             observations[agent] = prompts.opening(agent, task.data, facts, tiny=self.form == "tiny")
         return observations
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:  # noqa: ARG002 - known before
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - known before
         """At the final vote, the fact that each other agent alone was given, by its words."""
         if self.whole_profile or self.turn != self.rounds + 1:
             return []
         facts = dict(zip(self.possible_agents, self.task["hidden_information"], strict=True))
         return [
-            Question(other, f"Which fact has {other} alone?", "slots", (), (fact,))
+            InferenceQuestion(other, f"Which fact has {other} alone?", "slots", (), (fact,))
             for other, fact in facts.items()
             if other != agent
         ]

@@ -144,7 +144,7 @@ from palaver.core import ConfigError, TaskError
 from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.exact import ExactGame
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.matrix import games, prompts, rules
 from palaver.envs.matrix.games import MOST_PAY
@@ -263,14 +263,14 @@ class MatrixEnv(TextEnv):
             illegal={agent: int(n is None) for agent, n in zip(self.agents, chosen, strict=True)},
         )
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The action of each other agent in this turn; none for one that has no choice."""
         asked = []
         for other, names in zip(self.possible_agents, self.game.actions, strict=True):
             if other != agent and len(names) > 1:
                 chosen = rules.action_index(actions.get(other, ""), names)
                 truth = None if chosen is None else (names[chosen],)
-                asked.append(Question(other, f"Which action does {other} choose?", "choice", names, truth))
+                asked.append(InferenceQuestion(other, f"Which action does {other} choose?", "choice", names, truth))
         return asked
 
     def _prompt(self, agent: str, task: Task) -> str:

@@ -106,7 +106,7 @@ import numpy as np
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import MAX_LENGTH, Each, Step, StepResult, TextEnv
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.spaces import as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.pokemon import replay, rules, vector
@@ -280,7 +280,7 @@ class PokemonEnv(TextEnv):
             reason=f"cut at the limit of {self.turn_limit} turns" if over_limit else forfeit_text,
         )
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The opponent's next move, and the moves of its active Pokémon; none before it sent one out."""
         foe = SIDES[agent == SIDES[0]]
         battle = self.battle

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palaver.core import stable_seed
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.pokemon.showdown.view import Side, SideView
 
 GIMMICKS = {
@@ -104,7 +104,9 @@ def read(text: str, legal: Sequence[str]) -> ParsedAction:
     return _counted(words, legal) or _named(words, legal) or NONE
 
 
-def questions(foe: Side, view: SideView, legal: Mapping[str, str], actions: Mapping[str, str]) -> list[Question]:
+def questions(
+    foe: Side, view: SideView, legal: Mapping[str, str], actions: Mapping[str, str]
+) -> list[InferenceQuestion]:
     """Questions about a side: what it does next, and the moves of its active Pokémon.
 
     Args:
@@ -116,11 +118,11 @@ def questions(foe: Side, view: SideView, legal: Mapping[str, str], actions: Mapp
     asked = []
     if legal:
         named = read(actions.get(foe, ""), tuple(legal)).action
-        asked.append(Question(foe, "What does the opponent do next?", "text", (), (named,) if named else None))
+        asked.append(InferenceQuestion(foe, "What does the opponent do next?", "text", (), (named,) if named else None))
     active = view["me"]["active"]
     if active >= 0:
         moves = tuple(name for name, *_ in view["me"]["team"][active]["moves"])
-        asked.append(Question(foe, "Which moves has the opponent's active Pokémon?", "slots", (), moves))
+        asked.append(InferenceQuestion(foe, "Which moves has the opponent's active Pokémon?", "slots", (), moves))
     return asked
 
 

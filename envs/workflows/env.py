@@ -11,7 +11,7 @@ from pathlib import Path
 
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import Task
 from palaver.envs.workflows import prompts, rules
 from palaver.envs.workflows.graph import Workflow, WorkflowStage
@@ -107,11 +107,11 @@ class WorkflowEnv(TextEnv):
             turn_rewards=self._earned() if over and self.reward_scheme.late else None,
         )
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The answer that each other agent gives in the same stage."""
         stage = self.workflow.stages[self.turn]
         return [
-            Question(
+            InferenceQuestion(
                 other,
                 f"What is the answer of {other}?",
                 "text",

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from palaver.core import ConfigError
 from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import Task
 from palaver.envs.writing import reward, text
 from palaver.envs.writing.text import SPLIT, paragraphs
@@ -60,10 +60,12 @@ class WritingEnv(TextEnv):
         self.topic = text.topic_words(self.subject(task), self.rubric.ignored)
         return {agent: self.prompt(agent, task) for agent in self.agents}
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The text of the other author."""
         return [
-            Question(other, f"What does {other} write?", "text", (), (actions.get(other, ""),) if actions else None)
+            InferenceQuestion(
+                other, f"What does {other} write?", "text", (), (actions.get(other, ""),) if actions else None
+            )
             for other in self.possible_agents
             if other != agent
         ]

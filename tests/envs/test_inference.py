@@ -12,7 +12,7 @@ from palaver.envs.base import checks
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.infer_spec import InferSpec
 from palaver.envs.base.inference_wrapper import InferenceWrapper
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.envs.base.tasks import Task
 from palaver.envs.base.transcripts import HOSTILE, babble
@@ -53,7 +53,7 @@ class Toy(TextEnv):
         other = "b" if agent == "a" else "a"
         said = actions.get(other, "")
         truth = (said,) if said in ("red", "blue") else None
-        return [Question(other, "Which colour?", "choice", ("red", "blue"), truth)]
+        return [InferenceQuestion(other, "Which colour?", "choice", ("red", "blue"), truth)]
 
     def transition(self, actions):
         if "broken" in actions.values():

@@ -10,7 +10,7 @@ from palaver.core import ConfigError
 from palaver.envs.base.infer_spec import InferSpec, grade, parse_infer
 from palaver.envs.base.questions import (
     Guess,
-    Question,
+    InferenceQuestion,
     accuracy,
     brier_score,
     calibration_error,
@@ -22,10 +22,10 @@ from palaver.envs.base.questions import (
 )
 from palaver.envs.base.transcripts import HOSTILE
 
-CARD = Question("p2", "Which card?", "choice", ("J", "Q", "K"), ("Q",))
-LINES = Question("b2", "Which lines?", "slots", ("1", "2", "3", "10"), ("2", "10"))
-FACT = Question("p2", "Which fact?", "slots", (), ("cedar is warm.",))
-TEXT = Question("p2", "What?", "text", (), ("red red blue",))
+CARD = InferenceQuestion("p2", "Which card?", "choice", ("J", "Q", "K"), ("Q",))
+LINES = InferenceQuestion("b2", "Which lines?", "slots", ("1", "2", "3", "10"), ("2", "10"))
+FACT = InferenceQuestion("p2", "Which fact?", "slots", (), ("cedar is warm.",))
+TEXT = InferenceQuestion("p2", "What?", "text", (), ("red red blue",))
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_calibration_is_the_gap_between_confidence_and_accuracy():
 
 def test_a_question_that_cannot_be_scored_is_refused():
     with pytest.raises(ConfigError, match="needs 2 to 64 options"):
-        Question("p2", "?", "choice", ("J",))
+        InferenceQuestion("p2", "?", "choice", ("J",))
     with pytest.raises(ConfigError, match="not among its options"):
-        Question("p2", "?", "choice", ("J", "Q"), ("K",))
+        InferenceQuestion("p2", "?", "choice", ("J", "Q"), ("K",))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from palaver.agents.base.policy import Policy, act_batched
 from palaver.core import ConfigError, Message, Request, Sampling, stable_seed
 from palaver.envs.base.inference_wrapper import InferenceWrapper
-from palaver.envs.base.questions import Question, read_guess
+from palaver.envs.base.questions import InferenceQuestion, read_guess
 from palaver.envs.base.wrappers import own_env
 from palaver.envs.games.env import CardGameEnv
 from palaver.envs.games.game import PLAYERS
@@ -74,7 +74,7 @@ def _request(env: CardGameEnv, prompt: str, agent: str, sampling: Mapping[str, S
     return Request(agent, (Message("user", text),), seeds, sampling[agent], (), env.game.cards)
 
 
-def _question(env: CardGameEnv, agent: str) -> Question:
+def _question(env: CardGameEnv, agent: str) -> InferenceQuestion:
     return env.questions(agent, {})[0]
 
 

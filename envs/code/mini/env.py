@@ -82,7 +82,7 @@ from typing import Any, ClassVar
 from palaver.core import TaskError, did_you_mean
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
 from palaver.envs.code import answers
 from palaver.envs.code.base import PairEnv
@@ -163,7 +163,7 @@ class CodingMiniEnv(PairEnv):
         }
         return {name: WEIGHTS[name] * share for name, share in earned.items()}
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The convention that the other half follows."""
         others = [other for other in self.possible_agents if other != agent]
         truth = None
@@ -175,7 +175,7 @@ class CodingMiniEnv(PairEnv):
             found = "" if node is None else helper(node.node) if others[0] == AUX else caller(node.node)
             truth = (found,) if found else None
         return [
-            Question(other, f"What is aux for {other}: map, test or list?", "choice", CONVENTIONS, truth)
+            InferenceQuestion(other, f"What is aux for {other}: map, test or list?", "choice", CONVENTIONS, truth)
             for other in others
         ]
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from palaver.core import Conversation, Message, stable_seed
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.minecraft.mini.houses import ASKED, FEWEST, MOST, known, opening, plan_of, sample, take
 
 TINY = {"steps": 300, "batch": 10, "texts": 2000, "adam_lr": 0.005}  # many prompts a step: copying is all there is
@@ -46,7 +46,7 @@ def with_guesses(n: int, seed: int) -> list[tuple[Conversation, str]]:
         lines = plan_of(prompt)
         numbers = tuple(str(number) for number in range(1, len(lines) + 1))
         other = f"builder{2 if 'builder 1 ' in prompt else 1}"
-        question = Question(other, ASKED.format(other=other), "slots", numbers)
+        question = InferenceQuestion(other, ASKED.format(other=other), "slots", numbers)
         chosen = sorted(rng.sample(numbers, rng.randint(FEWEST, MOST)), key=int)
         asked = (*conversation, Message("assistant", answer), Message("user", question.full_text))
         demos.append((asked, f"{' '.join(chosen)}."))

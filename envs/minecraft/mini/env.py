@@ -72,7 +72,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from palaver.core import TaskError
-from palaver.envs.base.questions import Question
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import ParsedTasks, Task, read_tasks
 from palaver.envs.minecraft.commands import Terms, carry_out, lines_of, read
 from palaver.envs.minecraft.env import BuildingEnv, BuildTarget, Built
@@ -147,7 +147,7 @@ class BuildMiniEnv(BuildingEnv):
         one, several = self._hands(built)
         return {"by_one": one, "by_several": several, "not_built": 1.0 - one - several}
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[Question]:
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The numbers of the lines of the plan that each other builder writes, as far as its share goes."""
         plan = lines_of(self.task["lines"])
         numbers = tuple(str(n) for n in range(1, len(plan) + 1))
@@ -156,7 +156,7 @@ class BuildMiniEnv(BuildingEnv):
             if other != agent:
                 written = set(lines_of(actions.get(other, ""))[:share])
                 truth = tuple(n for n, line in zip(numbers, plan, strict=True) if line in written)
-                asked.append(Question(other, ASKED.format(other=other), "slots", numbers, truth or None))
+                asked.append(InferenceQuestion(other, ASKED.format(other=other), "slots", numbers, truth or None))
         return asked
 
     def _hands(self, built: Built) -> tuple[float, float]:
