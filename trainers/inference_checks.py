@@ -9,7 +9,7 @@ from palaver.trainers.config.run import RunConfig
 
 
 def refuse_selection(config: RunConfig, env: TextEnv) -> None:
-    """Refuse settings that select siblings by the reward of single turns, where turns of guesses have another.
+    """Refuse settings that select siblings by the reward of a turn: guesses have another.
 
     Raises:
         ConfigError: the run selects so, or learns values of listed actions, and its agents are asked.

@@ -153,7 +153,7 @@ def _returns(episodes: Sequence[Episode], seating: FocalRound) -> dict[str, list
 
 
 def around_switch(played: Sequence[Sequence[Episode]], seatings: Sequence[FocalRound]) -> dict[str, float]:
-    """Accuracy of the focal agents' guesses, and their reward in a turn, before and after their partner was replaced.
+    """Accuracy of guesses and reward of a turn, before and after the partner was replaced.
 
     They are `switch/accuracy_before`, `switch/reward_before` and so on; empty without a replacement. A turn belongs to
     the new partner from its first answer on. The rewards are of turns in which a partner acts, those for guesses apart.

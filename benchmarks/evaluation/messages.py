@@ -119,14 +119,14 @@ class Players:
 
 @dataclass(frozen=True)
 class _Played:
-    """Episodes of a condition, and the facts that agents alone held in them: (episode, holder, words)."""
+    """Episodes of a condition, and facts of single agents in them: (episode, holder, words)."""
 
     episodes: list[Episode]
     facts: frozenset[tuple[int, str, tuple[str, ...]]]
 
 
 def of_run(folder: Path, tasks: int, seed: int) -> MessageWorth:
-    """Worth of the messages of a run's team, at its latest valid checkpoint, on its held-out tasks.
+    """Worth of a team's messages, at its run's latest valid checkpoint, on held-out tasks.
 
     Raises:
         CheckpointError, ConfigError, TaskError, PolicyError: as `palaver.trainers.train.restore`.
@@ -296,7 +296,7 @@ def _effect(plain: _Played, played: _Played) -> Effect:
 
 
 def _changed(plain: _Played, other: _Played, sender: str, receiver: str, sent: Mapping[Place, Any]) -> list[bool]:
-    """Return for each episode with a message of the sender whether the receiver's later texts differ."""
+    """Return by episode with a message of the sender if the receiver's later texts differ."""
     first: dict[int, int] = {}
     for episode, turn, agent in sent:
         if agent == sender:

@@ -11,8 +11,7 @@ from palaver.benchmarks.reports.frames import FrameRenderer, drawable
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.viewer.album import Album
 from palaver.core import PalaverError
-from palaver.envs.base.env import TextEnv
-from palaver.envs.base.spaces import as_heard
+from palaver.envs.base.env import TextEnv, as_heard
 from palaver.envs.code import answers
 from palaver.envs.code.base import PairEnv, run
 from palaver.envs.code.programs import AUX, join

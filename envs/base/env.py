@@ -8,8 +8,8 @@
             same = float(len(set(actions.values())) == 1)
             return StepResult({agent: {"same": same} for agent in self.agents}, terminated=True)
 
-Everything else is here: seeding, the choice of a task, hostile actions, the five dictionaries of PettingZoo's parallel
-API, transcripts, forks. `docs/own-environment.md` shows a complete one.
+Everything else is here: seeding, choice of a task, hostile actions, PettingZoo's five dictionaries, transcripts, forks.
+`docs/own-environment.md` shows a complete one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pettingzoo import ParallelEnv
 from palaver.core import ConfigError, TaskError, did_you_mean
 from palaver.envs.base.exact import ExactGame
 from palaver.envs.base.questions import InferenceQuestion
-from palaver.envs.base.spaces import UnicodeText, as_heard
+from palaver.envs.base.spaces import UnicodeText
 from palaver.envs.base.tasks import Task
 from palaver.envs.base.tools import ToolFunction
 from palaver.text import clean, one_line
@@ -85,6 +85,26 @@ class StepResult:
             _finite(f"the reward of {agent!r}", sum(parts.values()))
         for name, value in self.metrics.items():
             _finite(f"the metric {name!r}", value)
+
+
+def as_heard(action: object, max_length: int) -> tuple[str, bool]:
+    """Convert any object to a text of at most `max_length` characters, and True if it was legal.
+
+    None is an empty text and legal. Bytes are decoded, lone surrogates become `?`, a long text is cut, any other object
+    becomes an empty text; all of these are illegal.
+
+    >>> as_heard(b"hi", 10), as_heard(None, 10), as_heard("abc", 2)
+    (('hi', False), ('', True), ('ab', False))
+    """
+    if action is None:
+        return "", True
+    if isinstance(action, bytes | bytearray):
+        return bytes(action[: 4 * max_length]).decode("utf-8", "replace")[:max_length], False
+    if not isinstance(action, str):
+        return "", False
+    cut = str.__str__(action)[:max_length]
+    text = cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
+    return text, len(action) <= max_length and text == cut
 
 
 def locked(method: Callable[Concatenate[TextEnv, P], T]) -> Callable[Concatenate[TextEnv, P], T]:
@@ -190,15 +210,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         """Tools of the agent (`palaver.envs.base.tools`); none unless overridden."""
         return ()
 
-    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - for subclasses
-        """Questions to an agent about the others, with their truth (`palaver.envs.base.questions`); none by default.
-
-        They are the same, in the same order, before and after the agents have chosen.
-
-        Args:
-            agent: is asked.
-            actions: joint action that is about to be played; empty while it is not known.
-        """
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002
+        """Questions about the others (`palaver.envs.base.questions`); none unless overridden."""
         return ()
 
     def exact_game(self) -> ExactGame | None:
@@ -357,12 +370,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     def _known(self, outcome: StepResult) -> None:
         """Say plainly what an environment's author forgot or misspelt."""
         if missing := [agent for agent in self.agents if agent not in outcome.components]:
-            raise ConfigError(
-                f"transition returned no reward components for {missing}; give every live agent a mapping"
-            )
-        ends = (
-            group for group in (outcome.terminated, outcome.truncated, outcome.can_act) if isinstance(group, Collection)
-        )
+            raise ConfigError(f"transition returned no reward components for {missing}; give each live agent a mapping")
+        ends = (e for e in (outcome.terminated, outcome.truncated, outcome.can_act) if isinstance(e, Collection))
         self._exist([name for group in (*ends, outcome.observations) for name in group], "transition")
 
     def _exist(self, agents: Collection[str], hook: str) -> None:

@@ -1,4 +1,4 @@
-"""Wrapper that asks agents about each other and scores their answers by the environment's truth.
+"""Wrapper that asks agents about each other and scores their answers by the truth.
 
     palaver.make("kuhn-v0", infer="before")                        # ask before each action, measure only
     palaver.make("build-mini-v0", infer={"alpha": 1.0})            # ask after each action, and reward good guesses
@@ -21,12 +21,11 @@ import numpy as np
 from gymnasium.utils import seeding
 
 from palaver.core import ConfigError, did_you_mean, stable_seed
-from palaver.envs.base.env import Each, Step, StepResult, TextEnv, locked
+from palaver.envs.base.env import Each, Step, StepResult, TextEnv, as_heard, locked
 from palaver.envs.base.exact import ExactGame
 from palaver.envs.base.infer_spec import InferSpec, Parts, grade
 from palaver.envs.base.questions import Guess, InferenceQuestion, read_guess, truth_of
 from palaver.envs.base.reward_wrapper import RewardWrapper
-from palaver.envs.base.spaces import as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.base.tools import ToolFunction
 from palaver.text import one_line
@@ -157,7 +156,7 @@ class InferenceWrapper(TextEnv):
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """See `TextEnv.reset`; the questions are drawn by a generator of their own, with the same seed."""
+        """See `TextEnv.reset`; questions are drawn by a generator of their own, of the same seed."""
         observations, infos = self.inner.reset(seed, options)
         if seed is not None:
             self._draws = seeding.np_random(stable_seed("infer", seed) % 2**31)[0]
@@ -343,7 +342,7 @@ class InferenceWrapper(TextEnv):
         return rewards, metrics
 
     def _asking(self, observations: Mapping[str, str], everyone: Sequence[str] | None = None) -> dict[str, str]:
-        """Observations of a turn of guesses: the question, after what stands alone or has not been read."""
+        """Observations of a turn of guesses: the question, after a text that was not read yet."""
         fresh = self.metadata.get("conversation") == "fresh"
         texts = dict.fromkeys(everyone if everyone is not None else observations, "")
         for agent, asked in self._open.items():
@@ -365,7 +364,7 @@ class InferenceWrapper(TextEnv):
         return infos
 
     def _by_turn(self, infos: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Infos whose rewards by turn, where the environment gives them at the end, count turns of guesses too."""
+        """Infos whose rewards by turn, if given at the end, count turns of guesses too."""
         for agent, info in infos.items():
             if "turn_rewards" in info:
                 own = iter(info["turn_rewards"])

@@ -1,6 +1,7 @@
 """Questions about what another agent has, does or expects, and the scores of answers.
 
-An environment knows the truth, so no judge is needed. It exposes its questions by `TextEnv.questions`; the keyword
+An environment knows the truth, so no judge is needed. It exposes its questions by `TextEnv.questions(agent, actions)`:
+those to an agent, the same in the same order before the agents have chosen (`actions` is empty) and after. The keyword
 `infer` of `palaver.make` asks them (`palaver.envs.base.inference_wrapper`). Everything here is pure. An answer is the
 text of a model: any string has a score, and none raises.
 """
@@ -86,7 +87,7 @@ class Guess:
 
 
 def read_guess(text: str, question: InferenceQuestion) -> Guess:
-    """Parse an answer; what stands between `<guess>` and `</guess>` counts alone, where it occurs.
+    """Parse an answer; between `<guess>` and `</guess>`, where these occur, alone.
 
     In a choice a number behind an option is its probability, as in `J 0.75` or `J: 75%`. What the numbers leave of 1 is
     shared by the options without one; numbers that add up to more are scaled. Without numbers the first option named
@@ -124,9 +125,10 @@ def truth_of(question: InferenceQuestion) -> Guess:
 
 
 def brier_score(guess: Guess, truth: Guess) -> float:
-    """Quadratic score of probabilities: 2 p·q - |p|², between -1 and 1; of a certain truth 1 less the Brier score.
+    """Quadratic score of probabilities: 2 p·q - |p|², between -1 and 1.
 
-    A proper score: in the mean it is largest for p = q. An answer that names no option has -1.
+    Of a certain truth it is 1 less the Brier score. A proper score: in the mean it is largest for p = q. An answer that
+    names no option has -1.
 
     >>> brier_score(Guess({"J": 0.75, "Q": 0.25}), Guess({"J": 1.0, "Q": 0.0}))
     0.875
@@ -138,14 +140,16 @@ def brier_score(guess: Guess, truth: Guess) -> float:
 
 
 def log_score(guess: Guess, truth: Guess) -> float:
-    """Mean of log p over the truth, with p at least `FLOOR`; an answer that names no option has log `FLOOR`."""
+    """Mean of log p over the truth, with p at least `FLOOR`; log `FLOOR` if unreadable."""
     if not guess.readable:
         return math.log(FLOOR)
     return sum(q * math.log(max(FLOOR, guess.weights.get(option, 0.0))) for option, q in truth.weights.items() if q)
 
 
 def overlap(guess: Guess, truth: Guess) -> float:
-    """F1 of two bags of words or sets of items: twice what they share over what both have; 0 if one is empty.
+    """F1 of two bags of words or sets of items: twice the shared ones over all of both.
+
+    It is 0 if one is empty.
 
     >>> overlap(Guess({"1": 1.0, "2": 1.0}), Guess({"2": 1.0, "3": 1.0, "4": 1.0}))
     0.4
@@ -156,7 +160,7 @@ def overlap(guess: Guess, truth: Guess) -> float:
 
 
 def accuracy(guess: Guess, truth: Guess, kind: Kind) -> float:
-    """Probability that the likeliest option is the truth, equal ones drawn; the overlap where nothing is chosen."""
+    """Probability that the likeliest option, equal ones drawn, is the truth; else the overlap."""
     if kind != "choice":
         return overlap(guess, truth)
     if not guess.readable:
@@ -173,7 +177,7 @@ def chance_score(question: InferenceQuestion, rule: Literal["brier", "log"]) -> 
 
 
 def calibration_error(guesses: Sequence[tuple[float, float]], bins: int = 10) -> float:
-    """Expected calibration error: mean over guesses of |accuracy - confidence| of their bin of confidence.
+    """Expected calibration error: mean |accuracy - confidence| of the guesses' bins.
 
     M. Naeini et al., "Obtaining Well Calibrated Probabilities Using Bayesian Binning", 2015.
 

@@ -22,10 +22,9 @@ from typing import Any, Literal
 
 from palaver import plugins
 from palaver.core import ConfigError
-from palaver.envs.base.env import Each, Step, StepResult, TextEnv, locked
+from palaver.envs.base.env import Each, Step, StepResult, TextEnv, as_heard, locked
 from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.reward_monitor import RewardMonitor
-from palaver.envs.base.spaces import as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.base.tools import ToolFunction
 from palaver.scoring import Reward, RewardPlacement, Score, ScoringRequest

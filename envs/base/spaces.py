@@ -44,23 +44,3 @@ class UnicodeText(Text):  # type: ignore[misc]  # Any to mypy: gymnasium's impor
         twin = copy.copy(self)  # the character tables are never changed; only the generator is a state
         twin._np_random = copy.deepcopy(self._np_random, memo)
         return twin
-
-
-def as_heard(action: object, max_length: int) -> tuple[str, bool]:
-    """Convert any object to a text of at most `max_length` characters, and True if it was legal.
-
-    None is an empty text and legal. Bytes are decoded, lone surrogates become `?`, a long text is cut, any other object
-    becomes an empty text; all of these are illegal.
-
-    >>> as_heard(b"hi", 10), as_heard(None, 10), as_heard("abc", 2)
-    (('hi', False), ('', True), ('ab', False))
-    """
-    if action is None:
-        return "", True
-    if isinstance(action, bytes | bytearray):
-        return bytes(action[: 4 * max_length]).decode("utf-8", "replace")[:max_length], False
-    if not isinstance(action, str):
-        return "", False
-    cut = str.__str__(action)[:max_length]
-    text = cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
-    return text, len(action) <= max_length and text == cut

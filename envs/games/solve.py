@@ -182,7 +182,7 @@ def mixture(tree: GameTree, profiles: Sequence[Profile]) -> dict[str, dict[str, 
 
 
 def beliefs(tree: GameTree, profile: Profile) -> dict[str, tuple[float, dict[str, float]]]:
-    """Probability of each information set, and Bayes' posterior of what the other player holds there.
+    """Probability of each information set, and the posterior of the other's cards there.
 
     The posterior needs the other's policy alone: the player's own actions are the same in all states of a set. Where
     the other never leads to a set, chance alone weighs the states.

@@ -1,4 +1,4 @@
-"""Imitation texts of tiny hidden profiles: one of the own facts, a note of what is new, and votes by chance.
+"""Imitation texts of tiny hidden profiles: own facts, notes of what is new, and any vote.
 
 Answers are each of the agent's own facts once, or each option once. A vote begins with the initial of an option of
 which another agent has written a fact that is not among the own (`new B: vote amber.`), `none` where there is none:
@@ -25,7 +25,7 @@ TINY = {"steps": 1500, "batch": 16, "texts": 32000, "most_answers": 4, "adam_lr"
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers: to each prompt that is drawn, every fact or every option once, about combinations of no task."""
+    """`n` answers: to each prompt every fact or option once; combinations are no task's."""
     env = HiddenProfileEnv(form="tiny")
     demos: list[tuple[Conversation, str]] = []
     for index in itertools.count():

@@ -147,7 +147,7 @@ def fact_text(fact: Fact, *, tiny: bool) -> str:
 
 
 def generate(count: int, seed: int, *, participants: int, tiny: bool) -> list[dict[str, Any]]:
-    """Rows of different tasks: those of the sample with seed 0, else others with other combinations."""
+    """Rows of different tasks: with seed 0 the sample's, else with other combinations."""
     rows: dict[str, dict[str, Any]] = {}
     index, split = 0, "generated" if seed else "sample"
     while len(rows) < count:

@@ -105,9 +105,8 @@ import numpy as np
 
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import whole_number
-from palaver.envs.base.env import MAX_LENGTH, Each, Step, StepResult, TextEnv
+from palaver.envs.base.env import MAX_LENGTH, Each, Step, StepResult, TextEnv, as_heard
 from palaver.envs.base.questions import InferenceQuestion
-from palaver.envs.base.spaces import as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.pokemon import replay, rules, vector
 from palaver.envs.pokemon.reward import WEIGHTS, Standing, forfeited, score, standing
@@ -281,7 +280,7 @@ class PokemonEnv(TextEnv):
         )
 
     def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
-        """The opponent's next move, and the moves of its active Pokémon; none before it sent one out."""
+        """The opponent's next move, and the moves of its active Pokémon, if it has one."""
         foe = SIDES[agent == SIDES[0]]
         battle = self.battle
         return [] if battle is None else rules.questions(foe, battle.views[foe], battle.legal.get(foe, {}), actions)

@@ -13,7 +13,7 @@ WITH_EXAMPLES = [module(path) for path in files() if ">>> " in (ROOT / path).rea
 
 
 def test_there_are_examples():
-    assert {"palaver.text", "palaver.envs.base.spaces", "palaver.benchmarks.reports.summary"} <= set(WITH_EXAMPLES)
+    assert {"palaver.text", "palaver.envs.base.env", "palaver.benchmarks.reports.summary"} <= set(WITH_EXAMPLES)
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import palaver
+from palaver.registry import COMMON
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import load, parse
 from palaver.utils.config import dump, recipes
@@ -26,7 +27,7 @@ def test_recipe(name):
     config = load(name)
     row = algorithm(config.algorithm.name)
     assert config.algorithm.group_size >= (2 if row.needs_group else 1)
-    assert set(config.env.keywords()) <= set(palaver.spec(config.env.id).keywords())
+    assert set(config.env.keywords()) <= {*palaver.spec(config.env.id).keywords(), *COMMON}
     offline = {"tasks": "sample"} if config.env.tasks.startswith("hf:") else {}
     env = palaver.make(config.env.id, **config.env.keywords() | offline)
     assert len(env.tasks) >= config.train.prompts_per_step

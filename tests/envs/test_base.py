@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from palaver.core import ConfigError, PalaverError, TaskError
-from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.spaces import as_heard
+from palaver.envs.base.env import StepResult, TextEnv, as_heard
 from palaver.envs.base.tasks import Task
 
 TASKS = tuple(Task(f"t{n}", {"n": n}) for n in range(10))

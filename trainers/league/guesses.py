@@ -1,4 +1,4 @@
-"""Distance of stated beliefs from Bayes' posterior under the partner's actual policy, in games of cards."""
+"""Distance of stated beliefs from Bayes' posterior under the partner's actual policy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def belief_gap(
     sampling: Mapping[str, Sampling],
     samples: int = 1,
 ) -> BeliefGap:
-    """Ask a team for the other's card in every information set, and compare it with Bayes' posterior.
+    """Ask a team for the other's card in every information set; compare with the posterior.
 
     Args:
         env: a game of cards with `infer`.
@@ -85,7 +85,7 @@ def _compare(
     asked: Sequence[tuple[str, str]],
     answers: Sequence[Sequence[str]],
 ) -> BeliefGap:
-    """Weigh the distances by the reach of the team as the player who is asked, with the partners as the other."""
+    """Weigh distances by the reach of the team as the asked player against the partners."""
     mixed = {
         player: {
             prompt: profiles["team" if PLAYERS[actor] == player else "partners"][prompt]

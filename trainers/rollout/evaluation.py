@@ -159,7 +159,7 @@ def metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def calibration(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Expected calibration error of all guesses of each order; empty without stated probabilities."""
+    """Calibration error of all guesses of each order; empty without stated probabilities."""
     guesses: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for turn in (turn for episode in episodes for turn in episode.turns):
         for name, confidence in turn.metrics.items():

@@ -32,7 +32,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def with_guesses(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers as of `demonstrations`, a third of them guesses about the other builder, drawn by chance.
+    """`n` answers as of `demonstrations`, a third of them random guesses about the other.
 
     A guess follows the builder's own lines, as `infer` asks for it after acting: some numbers of lines.
     """

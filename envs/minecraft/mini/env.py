@@ -148,7 +148,7 @@ class BuildMiniEnv(BuildingEnv):
         return {"by_one": one, "by_several": several, "not_built": 1.0 - one - several}
 
     def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
-        """The numbers of the lines of the plan that each other builder writes, as far as its share goes."""
+        """Numbers of the lines of the plan that each other builder writes, up to its share."""
         plan = lines_of(self.task["lines"])
         numbers = tuple(str(n) for n in range(1, len(plan) + 1))
         asked = []
