@@ -61,6 +61,7 @@ Single messages of the run's own rollouts are replayed with fresh texts of the o
 With --messages, and for stored episodes, whole episodes are played again without messages, with shuffled ones,
 and with one agent silenced.
 """
+EPISODES = (".json", ".jsonl", ".gz")  # of rows and of stored episodes
 CARD = """Write the model card of a run, and a data card of episodes, for the Hugging Face hub.
 
 [bold]Examples[/bold]
@@ -147,7 +148,7 @@ def analyse(
     as_json: options.Json = False,
 ) -> None:
     """Measure how well a run's advantages predict the effect of single messages."""
-    if messages or not run.is_dir():
+    if messages or run.is_file() or run.suffix in EPISODES:
         _analyse_messages(run, team, tasks, seed, as_json)
         return
     need("the analysis of credit", "train")
