@@ -111,7 +111,7 @@ def panels(comparison: Comparison, metrics: Sequence[str] = (REWARD,)) -> tuple[
 
 def keys(trial: Trial) -> set[str]:
     """Metrics of a run that are numbers; those of tasks are not metrics."""
-    return {key for lines in (trial.run.train, trial.run.evals) for line in lines for key in _values(line)}
+    return {key for lines in (trial.run.train, trial.run.evals) for line in lines for key in values_of(line)}
 
 
 def curve_of(group: RunGroup, metric: str, window: int, look: Look) -> Curve | None:
@@ -142,7 +142,7 @@ def _series(trial: Trial, metric: str) -> dict[int, dict[str, float]]:
     sampled = {int(line["step"]): samples for line, samples in zip(trial.lines, trial.samples, strict=True)}
     found = {}
     for line in trial.run.evals if metric.startswith(EVAL) else trial.run.train:
-        value, step = number(_values(line), metric), int(line["step"])
+        value, step = number(values_of(line), metric), int(line["step"])
         if value is not None:
             times = {key: number(line, key) for key in ("wall_s", "cpu_s")}
             found[step] = {
@@ -154,7 +154,8 @@ def _series(trial: Trial, metric: str) -> dict[int, dict[str, float]]:
     return found
 
 
-def _values(line: Mapping[str, Any]) -> dict[str, float]:
+def values_of(line: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics of a line of `metrics.jsonl` by the names that `--metric` takes."""
     kept = {key: value for key, value in line.items() if key not in ("kind", "step", "by_task")}
     return flatten(kept, EVAL if line.get("kind") == "eval" else "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -204,6 +205,23 @@ def test_what_is_kept_compares_as_the_whole(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot write"):
         export_runs(whole.groups, tmp_path / "file" / "sub")
+
+
+def test_metrics_that_are_named_are_kept_at_all_steps(run, tmp_path):
+    folder = run("a0")
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    last = max(line["step"] for line in lines)
+    found = {0: 0.5, last // 2: 0.25, last: 0.125}
+    middle = {"kind": "eval", "step": last // 2, "wall_s": 1.0, "cpu_s": 1.0, "mean": 0.0}
+    evals = [line for line in lines if line["kind"] == "eval"]
+    lines = [evals[0], *(line for line in lines if line["kind"] != "eval"), middle, evals[-1]]
+    for line in lines:
+        if line["kind"] == "eval":
+            line["gap"] = found[line["step"]]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    [kept] = export_runs(compared(folder).groups, tmp_path / "kept", ["eval/gap"])
+    again = [json.loads(line) for line in (kept / "metrics.jsonl").read_text().splitlines()]
+    assert {line["step"]: line["gap"] for line in again if line["kind"] == "eval"} == found
 
 
 def test_kept_folders_are_names_of_files(run, tmp_path):

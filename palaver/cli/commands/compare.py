@@ -86,8 +86,9 @@ def compare(
     from palaver.benchmarks.comparison.page import write_page
     from palaver.benchmarks.comparison.table import markdown as in_markdown
 
-    drawn, remarks = panels(compared, [key.strip() for key in metric.split(",")])
-    exported = keep_runs(compared.groups, keep) if keep is not None else []
+    metrics = [key.strip() for key in metric.split(",")]
+    drawn, remarks = panels(compared, metrics)
+    exported = keep_runs(compared.groups, keep, metrics) if keep is not None else []
     target = out or Path(os.path.commonpath([trial.run.folder.resolve().parent for trial in selected])) / PICTURE
     if target.suffix.lower() == ".html":
         write_page(compared, drawn, target, remarks)
