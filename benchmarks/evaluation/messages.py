@@ -26,7 +26,7 @@ from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.rescore import source
 from palaver.core import ConfigError, Message, Request, Sampling, stable_seed
 from palaver.envs.base.env import Step, TextEnv
-from palaver.envs.base.questions import truth_of
+from palaver.envs.base.questions import truth_of, words_of
 from palaver.episodes import Episode, only_scored
 from palaver.registry import spec
 from palaver.text import one_line
@@ -315,10 +315,10 @@ def _facts(plain: _Played, silenced: Mapping[str, _Played], sent: Mapping[Place,
     """Shares of the facts that were sent, and that made a difference."""
     if not plain.facts:
         return None
-    said: dict[tuple[int, str], set[str]] = {}
+    written: dict[tuple[int, str], set[str]] = {}
     for (episode, _, agent), text in sent.items():
-        said.setdefault((episode, agent), set()).update(text.casefold().replace(".", " ").replace(",", " ").split())
-    named = [fact for fact in plain.facts if set(fact[2]) <= said.get(fact[:2], set())]
+        written.setdefault((episode, agent), set()).update(words_of(text))
+    named = [fact for fact in plain.facts if set(fact[2]) <= written.get(fact[:2], set())]
     used = 0
     for episode, holder, _ in named:
         pair = plain.episodes[episode], silenced[holder].episodes[episode]

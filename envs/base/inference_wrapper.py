@@ -267,15 +267,16 @@ class InferenceWrapper(TextEnv):
         assert self._held is not None
         self.turn += 1
         asked, order, agents = self._open, self._order, list(self.agents)
-        heard = {agent: as_heard(actions.get(agent), self.max_length) for agent in agents}
-        texts = {agent: text for agent, (text, _) in heard.items()}
-        illegal = sum(not legal or (bool(text) and agent not in asked) for agent, (text, legal) in heard.items())
+        answers = {agent: as_heard(actions.get(agent), self.max_length) for agent in agents}
+        texts = {agent: text for agent, (text, _) in answers.items()}
+        illegal = sum(not legal or (bool(text) and agent not in asked) for agent, (text, legal) in answers.items())
         guesses = {agent: (one, read_guess(texts[agent], one.question)) for agent, one in asked.items()}
         self._notes += tuple(
             f"{agent} ({one.question.about}?) > {one_line(texts[agent], 400)}" for agent, one in asked.items()
         )
-        rewards, metrics = self._scored({a: pair for a, pair in guesses.items() if pair[0].truth is not None}, order)
-        self._turns += ({agent: rewards.get(agent, 0.0) for agent in agents},)
+        scores, metrics = self._scored({a: pair for a, pair in guesses.items() if pair[0].truth is not None}, order)
+        rewards = {agent: scores.get(agent, 0.0) for agent in agents}
+        self._turns += (rewards,)
         self._open = {}
         if order == 1:
             self._given = {agent: (one.question, guess) for agent, (one, guess) in guesses.items()}
@@ -285,16 +286,15 @@ class InferenceWrapper(TextEnv):
             agent: {
                 "role": self.inner.role(agent),
                 "task_id": self.task.id,
-                "reward_components": {COMPONENT: rewards.get(agent, 0.0)},
+                "reward_components": {COMPONENT: rewards[agent]},
                 "metrics": {"illegal": float(illegal), **metrics},
             }
             for agent in agents
         }
-        paid = {agent: rewards.get(agent, 0.0) for agent in agents}
         if self._open:  # of second order
             none = dict.fromkeys(agents, False)
             infos = {agent: info | self._asking_infos([agent])[agent] for agent, info in infos.items()}
-            return self._asking({}, agents), paid, none, dict(none), infos
+            return self._asking({}, agents), dict(rewards), none, dict(none), infos
         observations, _, terminated, truncated, held = self._held
         self._held, self.agents = None, list(self.inner.agents)
         last = not self.agents
@@ -306,7 +306,7 @@ class InferenceWrapper(TextEnv):
             infos[agent] = info | later | {"metrics": carried | metrics | {"illegal": float(illegal)}}
         false = dict.fromkeys(agents, False)
         observations = {agent: observations.get(agent, "") for agent in agents}
-        return observations, paid, terminated or false, truncated or dict(false), self._by_turn(infos)
+        return observations, dict(rewards), terminated or false, truncated or dict(false), self._by_turn(infos)
 
     def _ask(self, agents: Sequence[str], actions: Mapping[str, str]) -> bool:
         """Open one question of first order for each of these agents; return whether there is any."""
@@ -369,7 +369,8 @@ class InferenceWrapper(TextEnv):
             if "turn_rewards" in info:
                 own = iter(info["turn_rewards"])
                 info["turn_rewards"] = [
-                    dict(next(own)) if paid is None else {COMPONENT: paid.get(agent, 0.0)} for paid in self._turns
+                    dict(next(own)) if guessed is None else {COMPONENT: guessed.get(agent, 0.0)}
+                    for guessed in self._turns
                 ]
         return infos
 

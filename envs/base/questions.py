@@ -106,8 +106,19 @@ def read_guess(text: str, question: InferenceQuestion) -> Guess:
         named = dict.fromkeys(match[0] for match in _pattern(question.options).findall(answer))
         by_name = {option.casefold(): option for option in question.options}
         return Guess({by_name[name.casefold()]: 1.0 for name in named if name.casefold() in by_name})
-    words = _WORD.findall(answer.casefold())
+    words = words_of(answer)
     return Guess(dict.fromkeys(words, 1.0) if question.kind == "slots" else dict(Counter(words)))
+
+
+def words_of(text: str) -> list[str]:
+    """Words of a text in lower case, as slots and texts are compared by."""
+    return _WORD.findall(text.casefold())
+
+
+def text_questions(agents: Sequence[str], agent: str, actions: Mapping[str, str]) -> list[InferenceQuestion]:
+    """Questions to an agent about the text that each of the others writes in this turn."""
+    texts = {other: (actions.get(other, ""),) if actions else None for other in agents if other != agent}
+    return [InferenceQuestion(other, f"What does {other} write?", "text", (), text) for other, text in texts.items()]
 
 
 def truth_of(question: InferenceQuestion) -> Guess:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, get_args
 from palaver.core import ConfigError, did_you_mean
 from palaver.envs.base.arguments import choice, truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
-from palaver.envs.base.questions import InferenceQuestion
+from palaver.envs.base.questions import InferenceQuestion, text_questions
 from palaver.envs.base.tasks import ParsedTasks, Task
 from palaver.envs.base.tools import ToolFunction
 from palaver.envs.code import answers, problems, prompts, reward
@@ -117,13 +117,7 @@ class PairEnv(TextEnv):
 
     def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The code of the other programmer."""
-        return [
-            InferenceQuestion(
-                other, f"What does {other} write?", "text", (), (actions.get(other, ""),) if actions else None
-            )
-            for other in self.possible_agents
-            if other != agent
-        ]
+        return text_questions(self.possible_agents, agent, actions)
 
     def tools(self, agent: str) -> Sequence[ToolFunction]:
         """`run_tests`, with `own_tests=True`."""

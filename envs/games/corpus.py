@@ -33,13 +33,9 @@ TINY = {"steps": 850, "batch": 16, "texts": 20000, "most_answers": 6, "adam_lr":
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers: to each of the environments' prompts that is drawn, every legal action once."""
-    demos: list[tuple[Conversation, str]] = []
-    for index in itertools.count():
-        if len(demos) >= n:
-            return demos[:n]
-        conversation, situation, actions = _draw_situation(random.Random(stable_seed("exact games", seed, index)))
-        demos += [(conversation, f"{situation}: {action}.") for action in actions]
-    raise AssertionError("unreachable: the loop ends by returning")
+    rngs = (random.Random(stable_seed("exact games", seed, index)) for index in itertools.count())
+    drawn = map(_draw_situation, rngs)
+    return list(itertools.islice(((talk, f"{state}: {act}.") for talk, state, acts in drawn for act in acts), n))
 
 
 def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:

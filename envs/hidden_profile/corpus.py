@@ -27,17 +27,15 @@ TINY = {"steps": 1500, "batch": 16, "texts": 32000, "most_answers": 4, "adam_lr"
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers: to each prompt every fact or option once; combinations are no task's."""
     env = HiddenProfileEnv(form="tiny")
-    demos: list[tuple[Conversation, str]] = []
-    for index in itertools.count():
-        if len(demos) >= n:
-            return demos[:n]
-        rng = random.Random(stable_seed("hidden profile demonstrations", seed, index))
+
+    def texts(rng: random.Random) -> list[tuple[Conversation, str]]:
         if rng.random() < DRILL:
-            demos.append(_draw_drill(rng))
-            continue
+            return [_draw_drill(rng)]
         conversation = _draw_conversation(env, rng)
-        demos += [(conversation, answer) for answer in answers(conversation, rng)]
-    raise AssertionError("unreachable: the loop ends by returning")
+        return [(conversation, answer) for answer in answers(conversation, rng)]
+
+    rngs = (random.Random(stable_seed("hidden profile demonstrations", seed, index)) for index in itertools.count())
+    return list(itertools.islice((text for rng in rngs for text in texts(rng)), n))
 
 
 def answers(conversation: Conversation, rng: random.Random) -> list[str]:

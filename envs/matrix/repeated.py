@@ -21,14 +21,9 @@ TINY = {"steps": 400, "batch": 16, "texts": 12000, "adam_lr": 0.003}
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers: to each of the environment's prompts that is drawn, every legal action once."""
-    demos: list[tuple[Conversation, str]] = []
-    for index in itertools.count():
-        if len(demos) >= n:
-            return demos[:n]
-        rng = random.Random(stable_seed("repeated games", seed, index))
-        conversation, situation, actions = draw_round(rng, fresh=True)
-        demos += [(conversation, f"{situation}: {action}.") for action in actions]
-    raise AssertionError("unreachable: the loop ends by returning")
+    rngs = (random.Random(stable_seed("repeated games", seed, index)) for index in itertools.count())
+    rounds = (draw_round(rng, fresh=True) for rng in rngs)
+    return list(itertools.islice(((talk, f"{state}: {act}.") for talk, state, acts in rounds for act in acts), n))
 
 
 def draw_round(rng: random.Random, *, fresh: bool) -> tuple[Conversation, str, tuple[str, ...]]:

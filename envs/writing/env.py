@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from palaver.core import ConfigError
 from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.questions import InferenceQuestion
+from palaver.envs.base.questions import InferenceQuestion, text_questions
 from palaver.envs.base.tasks import Task
 from palaver.envs.writing import reward, text
 from palaver.envs.writing.text import SPLIT, paragraphs
@@ -62,13 +62,7 @@ class WritingEnv(TextEnv):
 
     def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The text of the other author."""
-        return [
-            InferenceQuestion(
-                other, f"What does {other} write?", "text", (), (actions.get(other, ""),) if actions else None
-            )
-            for other in self.possible_agents
-            if other != agent
-        ]
+        return text_questions(self.possible_agents, agent, actions)
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Score both texts; all agents receive the same reward and the episode ends."""

@@ -97,8 +97,8 @@ def _compare(
     uniform = dict.fromkeys(env.game.cards, 1 / len(env.game.cards))
     gaps, bases, weights, wrong, count = [], [], [], 0, 0
     for (prompt, agent), texts in zip(asked, answers, strict=True):
-        reach, posterior = posteriors[agent][prompt]
-        guesses = [read_guess(text, _question(env, agent)) for text in texts]
+        question, (reach, posterior) = _question(env, agent), posteriors[agent][prompt]
+        guesses = [read_guess(text, question) for text in texts]
         wrong += sum(not guess.readable for guess in guesses)
         count += len(guesses)
         gap = [total_variation(guess.weights, posterior) if guess.readable else 1.0 for guess in guesses]
