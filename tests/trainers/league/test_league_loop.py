@@ -155,8 +155,14 @@ def test_self_play_of_tables_leaves_uniform_play(tmp_path):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_league_of_tables_nears_the_equilibrium(tmp_path, seed):
-    """From .9167 in 4 CPU minutes a seed; settings chosen on seeds from 100. Seed 0 ends at .054."""
-    config = config_of(train={"steps": 2400}, league={"snapshot_every": 40}, seed=seed)
+    """From .9167 in 4 CPU minutes; settings chosen on seeds from 100. Three of these end below .05, the worst at .074."""
+    config = config_of(
+        train={"steps": 2400},
+        league={"snapshot_every": 60},
+        optim={"lr": 3.0},
+        kl={"coef": 0.15, "reference": "every:400"},
+        seed=seed,
+    )
     train_tables(config, tmp_path / "run")
     last = lines(tmp_path / "run")[-1]
     assert last["nash_conv"] <= 0.08
