@@ -155,7 +155,7 @@ def test_self_play_of_tables_leaves_uniform_play(tmp_path):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_league_of_tables_nears_the_equilibrium(tmp_path, seed):
-    """From .9167 in 4 CPU minutes; settings chosen on seeds from 100. Three of these end below .05, the worst at .074."""
+    """From .9167 in 4 CPU minutes; settings chosen on seeds from 100. Three of these end below .05, the worst .074."""
     config = config_of(
         train={"steps": 2400},
         league={"snapshot_every": 60},
