@@ -64,6 +64,26 @@ def test_a_batch_is_filled_from_the_advantages_of_all_agents():
     assert alone.advantage.tolist() == [0, 2, 0, -2], "an agent that is not trained has advantages too"
 
 
+def test_a_beta_that_falls_to_0_counts_updates_and_resumes():
+    """Of 4 steps: 2, 1.5, 1, 0.5, as 2 (1 - n/4)."""
+    settings = config(
+        algorithm={"name": "adalign", "beta": 2.0, "beta_schedule": "linear", "group_size": 2}, train={"steps": 4}
+    )
+
+    def fresh():
+        team = {"a": policy(0), "b": policy(1)}
+        return Updater(algorithm("adalign"), settings, learners(team, settings), Distributed("cpu", "fp32"))
+
+    updater, betas = fresh(), []
+    table = make_batch([episode("0", 0, [(1.0, 0.0)]), episode("0", 1, [(3.0, 4.0)])])
+    for step in range(1, 4):
+        betas.append(updater.estimator.beta)
+        updater.update(updater.estimate_advantages(table), step)
+    resumed = fresh()
+    resumed.load_state_dict(updater.state_dict())
+    assert [*betas, resumed.estimator.beta] == [2.0, 1.5, 1.0, 0.5]
+
+
 # --- tabular ---
 
 PAYOFFS = np.array([[[3, 3], [0, 5]], [[5, 0], [1, 1]]], dtype=float)

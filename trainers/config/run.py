@@ -158,6 +158,9 @@ class AlgorithmConfig(Section):
     factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor; see factor_clamped")
     decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
     beta: float = Field(1.0, ge=0, description="weight of the other agents' advantages (adalign)")
+    beta_schedule: Literal["constant", "linear"] = Field(
+        "constant", description="linear: beta falls to 0 over the steps of the run"
+    )
     mixer: MixerConfig = MixerConfig()
     pairs: ComparedConfig = ComparedConfig()
 
