@@ -89,6 +89,7 @@ CALLS = (
     Call("export inspect episodes.jsonl --out logs/echo.eval"),
     Call("results rescore rows/echo-v0--random.json"),
     Call("results analyse trained --tasks 1 --contexts 1 --alternatives 2 --replays 1"),
+    Call("results analyse rows/echo-v0--random.json --messages --tasks 2"),
     Call("results sweep matrix-drmas --over optim.lr=[1e-4,1e-3] --halve 2 --dry-run"),
     Call("results sweep matrix-drmas --over optim.lr=3", refusal="optim.lr"),
     Call("results card runs/a --data runs/a/episodes/eval-000130.jsonl --out cards"),

@@ -130,17 +130,17 @@ def compare(trials: Sequence[Trial], by: str = "algorithm", window: int | None =
 
 
 def value_of(section: BaseModel, key: str) -> str:
-    """The value of a dotted key, in words.
+    """The value of a dotted key, in words; keys of a keyword that is a mapping included, as `env.infer.alpha`.
 
     Raises:
         ConfigError: there is none.
     """
     value: Any = section
     for name in key.split("."):
-        known = list(type(value).model_fields) + list(value.model_extra or {}) if isinstance(value, BaseModel) else []
+        known = dict(value) if isinstance(value, BaseModel) else value if isinstance(value, dict) else {}
         if name not in known:
-            raise ConfigError(f"--by: a config has no key {key!r}.{did_you_mean(name, known)}")
-        value = getattr(value, name)
+            raise ConfigError(f"--by: a config has no key {key!r}.{did_you_mean(name, list(known))}")
+        value = known[name]
     if isinstance(value, BaseModel):
         raise ConfigError(
             f"--by: {key!r} is a section; name a key in it, as {key}.{next(iter(type(value).model_fields))}"

@@ -108,6 +108,13 @@ def test_groups_by_any_key(run):
             compared(*folders, by=by)
 
 
+def test_groups_by_a_key_of_a_keyword(run):
+    folders = [run(f"a{n}", env={"infer": {"alpha": n}}) for n in range(2)]
+    assert {group.name for group in compared(*folders, by="env.infer.alpha").groups} == {"0", "1"}
+    with pytest.raises(ConfigError, match="Did you mean 'alpha'"):
+        compared(*folders, by="env.infer.alfa")
+
+
 def test_what_differs_besides_the_seed_is_told(run):
     notes = compared(run("a0"), run("a1", seed=1, optim={"lr": 1e-3}, threads=3)).notes
     assert notes == ("the runs of magrpo differ in optim.lr besides the seed",)
