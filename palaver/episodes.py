@@ -44,6 +44,7 @@ class Turn:
         legal: agent -> its legal actions, for agents that could act if actions are enumerable.
         executed: agent -> the action that its completion was parsed to, if the environment reports it.
         illegal: agent -> number of illegal moves in its completion, of those with any, if the environment reports it.
+        asked: agents whose completion answers a question about another agent, where agents are asked (`infer`).
         aside: True for an alternative that the episode did not take, played to measure the effect of one message.
         cut_states: agent -> its state after this turn, of the agents whose episode was cut here. Used in training, not
             written to files, and no part of a comparison of turns.
@@ -63,6 +64,7 @@ class Turn:
     legal: Mapping[str, Sequence[str]] = field(default_factory=dict)
     executed: Mapping[str, str] = field(default_factory=dict)
     illegal: Mapping[str, int] = field(default_factory=dict)
+    asked: Sequence[str] = ()
     aside: bool = False
     cut_states: Mapping[str, CutState] = field(default_factory=dict, compare=False, repr=False)
 
@@ -140,7 +142,7 @@ def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
     return scored
 
 
-_OMITTED_IF_EMPTY = ("legal", "executed", "illegal", "aside")
+_OMITTED_IF_EMPTY = ("legal", "executed", "illegal", "asked", "aside")
 _TOKEN_FIELDS = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
 
 

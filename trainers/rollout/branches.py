@@ -68,6 +68,10 @@ class Branch:
         """Return the legal next actions of the agent; none if they are not listed."""
         return tuple(self.infos[agent].get("legal_actions", ()))
 
+    def asked(self, agent: str) -> bool:
+        """Return whether the agent's next text answers a question about another agent (`infer`)."""
+        return bool(self.infos[agent].get("asked"))
+
     def unanswered(self, agent: str) -> str:
         """Return what the agent has not answered yet, cut at its start to `max_length`."""
         last = self.conversations[agent][-1]
@@ -193,6 +197,7 @@ def after(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
         legal={a: list(branch.infos[a]["legal_actions"]) for a in completions if "legal_actions" in branch.infos[a]},
         executed={agent: str(infos[agent]["executed"]) for agent in completions if "executed" in infos.get(agent, ())},
         illegal={agent: int(infos[agent]["illegal"]) for agent in completions if infos.get(agent, {}).get("illegal")},
+        asked=[agent for agent in completions if branch.asked(agent)],
         aside=joint.aside,
     )
     stop, cut = ended(branch.env.agents, acting, step)

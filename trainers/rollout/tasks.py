@@ -20,6 +20,7 @@ from palaver.trainers.config.run import AlgorithmConfig, RunConfig
 from palaver.trainers.objectives.advantages import ALMOST_EQUAL
 from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.rollout.episodes import text_env
+from palaver.trainers.rollout.inference_roles import by_role
 
 Play = Callable[[Sequence[tuple[int, str]], int], list[Episode]]  # (place, task) and the round -> their episodes
 
@@ -128,7 +129,7 @@ def varies(episodes: Sequence[Episode], algorithm: Algorithm, config: AlgorithmC
         config: its settings.
         agents: trained agents.
     """
-    scored = [episode for episode in episodes if episode.scored]
+    scored = [by_role(episode) for episode in episodes if episode.scored]
     if not any(agent in turn.completions for episode in scored for turn in episode.turns for agent in agents):
         return False
     plain = config.model_copy(update={"normalize": "none"})
@@ -143,7 +144,7 @@ def sampled(episodes: Sequence[Episode], agents: Collection[str]) -> tuple[int, 
     """
     token_counts = {
         id(completion): completion.sampled_tokens
-        for episode in episodes
+        for episode in map(by_role, episodes)
         for turn in episode.turns
         for agent, completion in turn.completions.items()
         if agent in agents
