@@ -57,9 +57,14 @@ def _other_policies(config: RunConfig, algorithm: Algorithm, env: TextEnv) -> li
             f"of them, {own}",
         ),
         (
-            not separable or config.algorithm.turns == "counterfactual",
+            not separable,
             f"{how} needs an algorithm that trains each policy by its own returns, as marloo, magrpo or ippo; "
             f"{algorithm.name} looks at all agents' texts together: set another algorithm.name, {own}",
+        ),
+        (
+            config.algorithm.turns == "counterfactual",
+            f"algorithm.turns=counterfactual compares alternatives of one agent's messages, and with {how} some are "
+            f"another policy's: set algorithm.turns=tree, {own}",
         ),
         (
             config.team.inference == "model" and isinstance(env, InferenceWrapper) and env.infer.agents,
