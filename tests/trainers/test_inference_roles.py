@@ -15,6 +15,7 @@ import palaver
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.simple import ScriptedPolicy
 from palaver.api.training import Run
+from palaver.benchmarks.evaluation import credit, focal, messages
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
 from palaver.core import Completion, ConfigError, Sampling
 from palaver.episodes import Episode, Turn
@@ -235,6 +236,17 @@ def test_a_finished_run_gives_its_team_with_the_roles(finished):
     assert list(parsed) == [*AGENTS, *ROLES]
     assert list(load_run(finished, agents, ModelOptions(device="cpu"))) == AGENTS
     assert list(restore(finished).team) == [*AGENTS, *ROLES]
+
+
+def test_what_is_measured_of_a_run_asks_who_answered(finished):
+    """Credit and messages are measured with the roles; a partner of another run, and silence, take them away."""
+    assert credit.of_run(finished, credit.Effort(tasks=1, contexts=4, alternatives=2, replays=1)).contexts == 4
+    assert messages.of_run(finished, 2, 0).messages == 0.0
+    team = load_run(finished, [*AGENTS, *ROLES], ModelOptions(device="cpu"))
+    rounds = [focal.FocalRound(("a1",), {"a2": "x"}), focal.FocalRound(("a2",))]
+    teams = focal.seated(dict(team), rounds, lambda _: dict.fromkeys(AGENTS, Script("red")))
+    assert [list(one) for one in teams] == [[*AGENTS, ROLES[0]], [*AGENTS, *ROLES]]
+    assert [one[ROLES[0]].name for one in focal.silenced(teams, rounds)] == ["silent", "run:run/inference@4"]
 
 
 @pytest.mark.parametrize("name", ["marloo", "ippo"])
