@@ -15,7 +15,8 @@ import palaver
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.simple import ScriptedPolicy
 from palaver.api.training import Run
-from palaver.benchmarks.evaluation import credit, focal, messages
+from palaver.benchmarks.evaluation import credit as fidelity
+from palaver.benchmarks.evaluation import focal, messages
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
 from palaver.core import Completion, ConfigError, Sampling
 from palaver.episodes import Episode, Turn
@@ -124,8 +125,8 @@ def test_a_question_is_a_turn_of_the_role_with_the_rewards_of_its_agent():
     assert batch.reward.tolist() == [[1.0, 3.0, 1.0, 3.0], [5.0, 7.0, 5.0, 7.0]]
     assert batch.rows_of(["a1"]) == [0]
     assert batch.rows_of(["a1_inference"]) == [2]
-    for credit, returns in (("own", [6, 10, 5, 7]), ("team", [8, 8, 6, 6]), ("both", [14, 18, 11, 13])):
-        settings = learning.config(algorithm={"name": "mareinforce", "credit": credit}).algorithm
+    for credited, returns in (("own", [6, 10, 5, 7]), ("team", [8, 8, 6, 6]), ("both", [14, 18, 11, 13])):
+        settings = learning.config(algorithm={"name": "mareinforce", "credit": credited}).algorithm
         assert add_advantages(batch, chosen(settings), settings).returns.tolist() == returns
     mine = replace(episode, team=dict.fromkeys(AGENTS, "p"))
     assert by_role(mine) is mine
@@ -176,6 +177,7 @@ RUNS = [
     ("shared", "model", "magrpo", {"shared", *ROLES}),
     ("separate", "model", "ippo", {*AGENTS, *ROLES}),
     ("shared", "shared", "ippo", {"shared", "inference"}),
+    ("separate", "shared", "rae", {"a1", "a2", "inference"}),
 ]
 
 
@@ -240,7 +242,7 @@ def test_a_finished_run_gives_its_team_with_the_roles(finished):
 
 def test_what_is_measured_of_a_run_asks_who_answered(finished):
     """Credit and messages are measured with the roles; a partner of another run, and silence, take them away."""
-    assert credit.of_run(finished, credit.Effort(tasks=1, contexts=4, alternatives=2, replays=1)).contexts == 4
+    assert fidelity.of_run(finished, fidelity.Effort(tasks=1, contexts=4, alternatives=2, replays=1)).contexts == 4
     assert messages.of_run(finished, 2, 0).messages == 0.0
     team = load_run(finished, [*AGENTS, *ROLES], ModelOptions(device="cpu"))
     rounds = [focal.FocalRound(("a1",), {"a2": "x"}), focal.FocalRound(("a2",))]
