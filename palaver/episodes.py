@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeVar
 
 from palaver.core import FORMAT, Completion, Conversation, Message, ScoringError, ToolCall, ToolStep, refuse_format
+
+V = TypeVar("V")
+
+
+def inference_role(agent: str) -> str:
+    """Name in a team of the policy that answers an agent's questions, if not the acting one."""
+    return f"{agent}_inference"
+
+
+def roles_in(team: Mapping[str, object], agents: Iterable[str]) -> list[str]:
+    """Names of the team's policies that answer questions of these agents (`inference_role`)."""
+    return [role for role in map(inference_role, agents) if role in team]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,24 @@ class Turn:
     aside: bool = False
     cut_states: Mapping[str, CutState] = field(default_factory=dict, compare=False, repr=False)
 
+    def by_role(self) -> Turn:
+        """Turn whose answers to questions are those of roles, with the rewards of their agents."""
+        roles = {agent: inference_role(agent) for agent in self.rewards}
+
+        def moved(values: Mapping[str, V]) -> dict[str, V]:
+            return {roles[agent] if agent in self.asked else agent: value for agent, value in values.items()}
+
+        def doubled(values: Mapping[str, V]) -> dict[str, V]:
+            return {**values, **{role: values[agent] for agent, role in roles.items() if agent in values}}
+
+        return replace(
+            self,
+            choice=moved(self.choice),
+            completions=moved(self.completions),
+            rewards=doubled(self.rewards),
+            cut_states=doubled(self.cut_states),
+        )
+
     @property
     def team_reward(self) -> float:
         """Mean reward over all agents of the episode; the common reward if it is shared."""
@@ -102,6 +132,16 @@ class Episode:
     def scored(self) -> bool:
         """True unless scoring failed, which makes the rewards meaningless."""
         return self.stop != "unscored"
+
+    def by_role(self) -> Episode:
+        """Episode whose answers to questions are those of roles; itself if its team has none.
+
+        For training such a turn is one of the agent's role, which differs from the agent by its policy alone. Every
+        role has the rewards of its agent, so that means over agents are as before.
+        """
+        if not roles_in(self.team, self.turns[0].rewards if self.turns else ()):
+            return self
+        return replace(self, turns=tuple(turn.by_role() for turn in self.turns))
 
     def team_return(self, discount: float = 1.0) -> float:
         """Discounted sum of the team reward: sum_t discount^t r_t."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from palaver.core import refuse
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.inference_wrapper import InferenceWrapper
+from palaver.episodes import inference_role
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.config.team import SHARED_INFERENCE, inference_role
+from palaver.trainers.config.team import SHARED_INFERENCE
 from palaver.trainers.placement.checks import Check
 
 
 def refuse_inference(config: RunConfig, algorithm: Algorithm, env: TextEnv) -> None:
-    """Refuse settings that cannot be combined with questions, or with other policies that answer them.
+    """Refuse what does not go with questions, or with other policies that answer them.
 
     Raises:
         ConfigError: the run selects siblings by the reward of a turn, or learns values of listed actions, and its

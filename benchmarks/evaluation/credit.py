@@ -25,13 +25,11 @@ from scipy.stats import spearmanr
 from palaver.agents.base.policy import Policy, act_batched
 from palaver.core import Completion, Request, Sampling, stable_seed
 from palaver.envs.base.env import TextEnv
-from palaver.episodes import Episode, only_scored
+from palaver.episodes import Episode, inference_role, only_scored
 from palaver.trainers.algorithms.base import Algorithm, chosen
-from palaver.trainers.config.team import inference_role
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.branches import Branch
 from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rollout
-from palaver.trainers.rollout.inference_roles import answering
 from palaver.trainers.rollout.replays import rebuilt
 from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.train import restore
@@ -209,7 +207,7 @@ def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort,
     """Fresh messages of the agent in a context."""
     seeds = tuple(stable_seed(effort.seed, "alternative", index, k) for k in range(effort.alternatives))
     request = Request(agent, before.conversations[agent], seeds, team.sampling[agent])
-    return act_batched([(answering(before, agent, team.policies), request)])[0]
+    return act_batched([(team.policies[before.role(agent, team.policies)], request)])[0]
 
 
 def _replayed(

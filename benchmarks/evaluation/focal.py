@@ -20,10 +20,9 @@ from palaver.benchmarks.evaluation.results import Answers, Focal, fingerprint
 from palaver.core import ConfigError, PolicyError, ScoringError, did_you_mean
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.inference_wrapper import COMPONENT
-from palaver.episodes import Episode, only_scored
+from palaver.episodes import Episode, only_scored, roles_in
 from palaver.registry import Spec
 from palaver.trainers.rollout.evaluation import answers
-from palaver.trainers.rollout.inference_roles import roles_in
 from palaver.utils.stats.intervals import over_tasks
 
 

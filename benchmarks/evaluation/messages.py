@@ -32,7 +32,6 @@ from palaver.registry import spec
 from palaver.text import one_line
 from palaver.trainers.rollout.branches import Branch, Joint, first_joint
 from palaver.trainers.rollout.episodes import EpisodeRunner, Queries, StepAll, complete, ready_env, record, starts
-from palaver.trainers.rollout.inference_roles import answering
 from palaver.trainers.rollout.team import parse_team
 from palaver.utils.stats.intervals import over_tasks
 
@@ -214,7 +213,7 @@ def _play(players: Players, edits: Mapping[Place, str]) -> _Played:
                 seeds = (stable_seed(players.seed, branch.root, len(branch.turns), agent),)
                 legal = branch.legal_actions(agent)
                 request = Request(agent, branch.conversations[agent], seeds, players.sampling[agent], (), legal)
-                yield answering(branch, agent, players.team), request
+                yield players.team[branch.role(agent, players.team)], request
 
     def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:
         joints = []

@@ -15,12 +15,11 @@ from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained,
 from palaver.benchmarks.evaluation.results import EvaluationOutcome
 from palaver.core import Conversation, PalaverWarning, PolicyError, Sampling, did_you_mean
 from palaver.envs.base.env import TextEnv
-from palaver.episodes import Episode
+from palaver.episodes import Episode, roles_in
 from palaver.registry import Spec, spec
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.rollout.episodes import ready_env
 from palaver.trainers.rollout.evaluation import evaluate as play
-from palaver.trainers.rollout.inference_roles import roles_in
 from palaver.trainers.rollout.team import parse_team
 from palaver.utils.config import merged
 

@@ -26,7 +26,6 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import TeamConfig
 from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
-from palaver.trainers.rollout.inference_roles import by_role
 from palaver.trainers.rollout.metrics import expected_returns
 from palaver.trainers.rollout.team import load_run, parse_team
 from palaver.trainers.run import checkpoint
@@ -129,7 +128,7 @@ def test_a_question_is_a_turn_of_the_role_with_the_rewards_of_its_agent():
         settings = learning.config(algorithm={"name": "mareinforce", "credit": credited}).algorithm
         assert add_advantages(batch, chosen(settings), settings).returns.tolist() == returns
     mine = replace(episode, team=dict.fromkeys(AGENTS, "p"))
-    assert by_role(mine) is mine
+    assert mine.by_role() is mine
     assert make_batch([mine]).rows_of(["a1"]) == [0, 2]
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.core import did_you_mean, refuse
+from palaver.episodes import inference_role
 from palaver.utils.config import Section
 
 Kind = Literal["separate", "shared", "lora", "heterogeneous"]
@@ -37,11 +38,6 @@ INFERENCE: dict[Inference, str] = {
     "model": "another model for each agent",
 }
 SHARED, SHARED_INFERENCE = "shared", "inference"  # names of policies of several agents
-
-
-def inference_role(agent: str) -> str:
-    """Name under which a team has the policy that answers an agent's questions, if that is another."""
-    return f"{agent}_inference"
 
 
 class AgentConfig(Section):

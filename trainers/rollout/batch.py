@@ -21,7 +21,6 @@ from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.advantages import divisor, normalize, row_returns, tree_returns
 from palaver.trainers.objectives.lambda_returns import AllSum, lambda_returns, local_sum, whiten
 from palaver.trainers.objectives.token_values import TokenValues, laid_out, token_returns
-from palaver.trainers.rollout.inference_roles import by_role
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +160,7 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
     Raises:
         ValueError: there is no such completion in any episode.
     """
-    episodes = [by_role(episode) for episode in episodes]
+    episodes = [episode.by_role() for episode in episodes]
     agents = tuple(dict.fromkeys(agent for e in episodes for turn in e.turns for agent in turn.rewards))
     steps: dict[str, int] = {}
     rows: dict[tuple[str, str, int], int] = {}

@@ -42,7 +42,6 @@ from palaver.trainers.rollout.branches import (
     swept,
     with_turn_rewards,
 )
-from palaver.trainers.rollout.inference_roles import answering
 from palaver.trainers.rollout.tools import act_with_tools
 
 Candidates = Mapping[str, Sequence[Completion]]  # agent -> its candidates
@@ -290,7 +289,7 @@ def _queries(
             seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
             tools = tuple(map(schema_of, branch.env.tools(agent)))
             legal = branch.legal_actions(agent)
-            policy = answering(branch, agent, team)
+            policy = team[branch.role(agent, team)]
             yield policy, Request(agent, branch.conversations[agent], seeds, sampling[agent], tools, legal)
 
 

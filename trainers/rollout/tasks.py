@@ -20,7 +20,6 @@ from palaver.trainers.config.run import AlgorithmConfig, RunConfig
 from palaver.trainers.objectives.advantages import ALMOST_EQUAL
 from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.rollout.episodes import text_env
-from palaver.trainers.rollout.inference_roles import by_role
 
 Play = Callable[[Sequence[tuple[int, str]], int], list[Episode]]  # (place, task) and the round -> their episodes
 
@@ -129,7 +128,7 @@ def varies(episodes: Sequence[Episode], algorithm: Algorithm, config: AlgorithmC
         config: its settings.
         agents: trained agents.
     """
-    scored = [by_role(episode) for episode in episodes if episode.scored]
+    scored = [episode.by_role() for episode in episodes if episode.scored]
     if not any(agent in turn.completions for episode in scored for turn in episode.turns for agent in agents):
         return False
     plain = config.model_copy(update={"normalize": "none"})
@@ -144,8 +143,8 @@ def sampled(episodes: Sequence[Episode], agents: Collection[str]) -> tuple[int, 
     """
     token_counts = {
         id(completion): completion.sampled_tokens
-        for episode in map(by_role, episodes)
-        for turn in episode.turns
+        for episode in episodes
+        for turn in episode.by_role().turns
         for agent, completion in turn.completions.items()
         if agent in agents
     }

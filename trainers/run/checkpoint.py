@@ -22,7 +22,8 @@ from typing import Any
 import torch
 
 from palaver.core import FORMAT, CheckpointError, refuse_format
-from palaver.trainers.config.team import SHARED, SHARED_INFERENCE, inference_role
+from palaver.episodes import inference_role
+from palaver.trainers.config.team import SHARED, SHARED_INFERENCE
 from palaver.utils.run_folder import files_in, publish_folder
 
 MANIFEST = "manifest.json"
@@ -125,7 +126,7 @@ def policy_folders(folder: Path) -> dict[str, Path]:
 
 
 def stored_name(home: str, stored: Collection[str]) -> str:
-    """Name of the stored policy that was first assigned to this agent or role: its own, or one of several."""
+    """Name of the stored policy that began with this agent or role: its own, or one of several."""
     if home not in stored and home.endswith(inference_role("")):
         return SHARED_INFERENCE
     return home if home in stored else SHARED
