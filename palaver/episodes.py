@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeVar
 
 from palaver.core import FORMAT, Completion, Conversation, Message, ScoringError, ToolCall, ToolStep, refuse_format
+
+V = TypeVar("V")
+
+
+def inference_role(agent: str) -> str:
+    """Name in a team of the policy that answers an agent's questions, if not the acting one."""
+    return f"{agent}_inference"
+
+
+def roles_in(team: Mapping[str, object], agents: Iterable[str]) -> list[str]:
+    """Names of the team's policies that answer questions of these agents (`inference_role`)."""
+    return [role for role in map(inference_role, agents) if role in team]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,7 @@ class Turn:
         legal: agent -> its legal actions, for agents that could act if actions are enumerable.
         executed: agent -> the action that its completion was parsed to, if the environment reports it.
         illegal: agent -> number of illegal moves in its completion, of those with any, if the environment reports it.
+        asked: agents whose completion answers a question about another agent, where agents are asked (`infer`).
         aside: True for an alternative that the episode did not take, played to measure the effect of one message.
         cut_states: agent -> its state after this turn, of the agents whose episode was cut here. Used in training, not
             written to files, and no part of a comparison of turns.
@@ -63,8 +76,27 @@ class Turn:
     legal: Mapping[str, Sequence[str]] = field(default_factory=dict)
     executed: Mapping[str, str] = field(default_factory=dict)
     illegal: Mapping[str, int] = field(default_factory=dict)
+    asked: Sequence[str] = ()
     aside: bool = False
     cut_states: Mapping[str, CutState] = field(default_factory=dict, compare=False, repr=False)
+
+    def by_role(self) -> Turn:
+        """Turn whose answers to questions are those of roles, with the rewards of their agents."""
+        roles = {agent: inference_role(agent) for agent in self.rewards}
+
+        def moved(values: Mapping[str, V]) -> dict[str, V]:
+            return {roles[agent] if agent in self.asked else agent: value for agent, value in values.items()}
+
+        def doubled(values: Mapping[str, V]) -> dict[str, V]:
+            return {**values, **{role: values[agent] for agent, role in roles.items() if agent in values}}
+
+        return replace(
+            self,
+            choice=moved(self.choice),
+            completions=moved(self.completions),
+            rewards=doubled(self.rewards),
+            cut_states=doubled(self.cut_states),
+        )
 
     @property
     def team_reward(self) -> float:
@@ -100,6 +132,16 @@ class Episode:
     def scored(self) -> bool:
         """True unless scoring failed, which makes the rewards meaningless."""
         return self.stop != "unscored"
+
+    def by_role(self) -> Episode:
+        """Episode whose answers to questions are those of roles; itself if its team has none.
+
+        For training such a turn is one of the agent's role, which differs from the agent by its policy alone. Every
+        role has the rewards of its agent, so that means over agents are as before.
+        """
+        if not roles_in(self.team, self.turns[0].rewards if self.turns else ()):
+            return self
+        return replace(self, turns=tuple(turn.by_role() for turn in self.turns))
 
     def team_return(self, discount: float = 1.0) -> float:
         """Discounted sum of the team reward: sum_t discount^t r_t."""
@@ -140,7 +182,7 @@ def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
     return scored
 
 
-_OMITTED_IF_EMPTY = ("legal", "executed", "illegal", "aside")
+_OMITTED_IF_EMPTY = ("legal", "executed", "illegal", "asked", "aside")
 _TOKEN_FIELDS = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.generation.requests import free_cuda
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.config.team import SHARING
+from palaver.trainers.config.team import INFERENCE, SHARING
 from palaver.trainers.run.memory import GIB, ModelFacts, estimate
 from palaver.trainers.run.session import title
 from palaver.trainers.update.updater import Updater
@@ -57,6 +57,8 @@ def _sharing(config: RunConfig, updater: Updater, trained: Sequence[ModelFacts])
     models = list(dict.fromkeys(config.agent(learner.agents[0]).model for learner in updater.learners))
     counted = f"{len(sizes)} x {sizes[0]:,}" if len(set(sizes)) == 1 else " + ".join(f"{size:,}" for size in sizes)
     swap = f"; agents rotate by one slot every {config.team.swap_every} updates" if config.team.swap_every else ""
+    asked = config.team.inference
+    swap += f"; {INFERENCE[asked]} answers questions" if asked != "own" else ""
     return f"{SHARING[config.team.kind]}, {counted} trained parameters ({', '.join(models)}){swap}"
 
 

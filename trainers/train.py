@@ -30,7 +30,7 @@ from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.placement import refuse_placement
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_team
-from palaver.trainers.inference_checks import refuse_selection
+from palaver.trainers.inference_checks import refuse_inference
 from palaver.trainers.league_setup import league_loop, refuse_league
 from palaver.trainers.placement.checks import refuse_vllm
 from palaver.trainers.placement.in_process import load_learners
@@ -145,7 +145,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
     refuse_opponent(config, eval_env)
     refuse_league(config, algorithm, env)
-    refuse_selection(config, env)
+    refuse_inference(config, algorithm, env)
     if values_legal(config, algorithm):
         for environment in (env, eval_env):
             refuse_legal(config, environment)
@@ -265,7 +265,7 @@ def _train_policies(
     longest = longest_prompt(config, env, eval_env, team)
     pairs = _pair_reader(config, algorithm, learners, distributed)
     updater = make_updater(config, algorithm, learners, distributed, begun.checkpoint)
-    rows = most_rows(config, len(updater.learners[0].agents), len(team), turns(config, env))
+    rows = most_rows(config, max(len(one.agents) for one in learners), len(env.possible_agents), turns(config, env))
     read = 0
     if joint := updater.estimator.critics.get("joint"):
         max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
@@ -352,7 +352,7 @@ def _team(
     """Agent -> its policy at the start: trained, or a stored partner."""
     spec, trained = palaver.spec(config.env.id), {a: learner.policy for learner in learners for a in learner.agents}
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, distributed.device), note)
-    return {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
+    return {name: trained.get(name) or partners[name] for name in config.team.roster(env.possible_agents)}
 
 
 def make_updater(

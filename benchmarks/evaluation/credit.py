@@ -25,7 +25,7 @@ from scipy.stats import spearmanr
 from palaver.agents.base.policy import Policy, act_batched
 from palaver.core import Completion, Request, Sampling, stable_seed
 from palaver.envs.base.env import TextEnv
-from palaver.episodes import Episode, only_scored
+from palaver.episodes import Episode, inference_role, only_scored
 from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.branches import Branch
@@ -134,7 +134,8 @@ def measure(table: Batch, episodes: Sequence[Episode], team: SampledTeam, effort
     played = 0
     random = np.random.default_rng(stable_seed(effort.seed, "shuffles"))
     for index, rows in enumerate(contexts):
-        agent, turn = table.agents[int(table.agent[rows[0]])], int(table.turn[rows[0]])
+        name, turn = table.agents[int(table.agent[rows[0]])], int(table.turn[rows[0]])
+        agent = name if name in team.env.possible_agents else name.removesuffix(inference_role(""))
         before = rebuilt(team.env, episodes[int(table.episode[rows[0]])], turn)
         fresh = _alternatives(before, agent, team, effort, index)
         texts = [*(table.completions[row] for row in rows), *fresh]
@@ -206,7 +207,7 @@ def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort,
     """Fresh messages of the agent in a context."""
     seeds = tuple(stable_seed(effort.seed, "alternative", index, k) for k in range(effort.alternatives))
     request = Request(agent, before.conversations[agent], seeds, team.sampling[agent])
-    return act_batched([(team.policies[agent], request)])[0]
+    return act_batched([(team.policies[before.role(agent, team.policies)], request)])[0]
 
 
 def _replayed(

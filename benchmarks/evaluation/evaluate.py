@@ -218,7 +218,8 @@ def _result(
 
 def _named(teams: list[dict[str, Policy]], of: Callable[[Policy], str]) -> dict[str, str]:
     """Map each agent to the description of its policy, or of its policies in all seatings."""
-    return {agent: " | ".join(dict.fromkeys(of(team[agent]) for team in teams)) for agent in teams[0]}
+    names = dict.fromkeys(agent for team in teams for agent in team)
+    return {name: " | ".join(dict.fromkeys(of(team[name]) for team in teams if name in team)) for name in names}
 
 
 def to_row(result: rows.EvaluationOutcome, episodes: list[Episode], label: str, folder: Path) -> rows.EvaluationResult:

@@ -20,7 +20,7 @@ from palaver.benchmarks.evaluation.results import Answers, Focal, fingerprint
 from palaver.core import ConfigError, PolicyError, ScoringError, did_you_mean
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.inference_wrapper import COMPONENT
-from palaver.episodes import Episode, only_scored
+from palaver.episodes import Episode, only_scored, roles_in
 from palaver.registry import Spec
 from palaver.trainers.rollout.evaluation import answers
 from palaver.utils.stats.intervals import over_tasks
@@ -75,14 +75,18 @@ def seated(
                 agent: SwitchedPolicy(policy, partners[seating.then][agent], seating.after)
                 for agent, policy in seated_partners.items()
             }
-        teams.append(team | seated_partners)
+        replaced = roles_in(team, seating.partners)
+        teams.append({agent: policy for agent, policy in team.items() if agent not in replaced} | seated_partners)
     return teams or [team]
 
 
 def silenced(teams: Sequence[dict[str, Policy]], seatings: Sequence[FocalRound]) -> list[dict[str, Policy]]:
     """Return the team of each seating with its focal agents silent."""
     mute = ScriptedPolicy(lambda _conversation, _seed: "", "silent")
-    return [team | dict.fromkeys(seating.focal, mute) for team, seating in zip(teams, seatings, strict=True)]
+    return [
+        team | dict.fromkeys([*seating.focal, *roles_in(team, seating.focal)], mute)
+        for team, seating in zip(teams, seatings, strict=True)
+    ]
 
 
 def refuse_rivals(env: TextEnv, env_spec: Spec, seatings: Sequence[FocalRound]) -> None:

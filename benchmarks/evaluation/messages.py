@@ -213,7 +213,7 @@ def _play(players: Players, edits: Mapping[Place, str]) -> _Played:
                 seeds = (stable_seed(players.seed, branch.root, len(branch.turns), agent),)
                 legal = branch.legal_actions(agent)
                 request = Request(agent, branch.conversations[agent], seeds, players.sampling[agent], (), legal)
-                yield players.team[agent], request
+                yield players.team[branch.role(agent, players.team)], request
 
     def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:
         joints = []

@@ -357,6 +357,8 @@ class InferenceWrapper(TextEnv):
         for agent in agents:
             asked = self._open.get(agent)
             infos[agent] = {"role": self.inner.role(agent), "task_id": self.task.id, "can_act": asked is not None}
+            if asked is not None:
+                infos[agent]["asked"] = True
             if asked is not None and asked.question.kind == "choice":
                 infos[agent]["legal_actions"] = list(asked.question.options)
             elif self.inner.legal_actions is not None:

@@ -65,13 +65,14 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from palaver.core import ConfigError, TaskError
 from palaver.envs.base.arguments import choice, truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.hanabi import prompts, rules
 from palaver.envs.hanabi.rules import FORMS, Card, HanabiForm
@@ -156,6 +157,17 @@ class HanabiEnv(TextEnv):
             illegal={agent: int(chosen is None)},
             can_act=tuple(observations),
         )
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - known before
+        """The agent's own cards, which each other player sees and the agent does not."""
+        kinds = tuple(dict.fromkeys(f"{colour} {rank}" for colour, rank in self.form.cards()))
+        hand = [f"{held.card[0]} {held.card[1]}" for held in self.game.hands[self.possible_agents.index(agent)]]
+        return [
+            InferenceQuestion(other, f"Which card of {agent} does {other} see at place {n}?", "choice", kinds, (card,))
+            for other in self.possible_agents
+            if other != agent
+            for n, card in enumerate(hand, start=1)
+        ]
 
     def _prompts(self) -> dict[str, str]:
         """The prompt of the player to act, whose legal actions `infos` then list."""

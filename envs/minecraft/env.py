@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import StepResult, TextEnv
+from palaver.envs.base.questions import MOST_OPTIONS, InferenceQuestion
 from palaver.envs.base.tasks import ParsedTasks, Task
 from palaver.envs.minecraft.commands import ParsedCommands, Terms, carry_out, read, shares
 from palaver.envs.minecraft.letters import ansi
 from palaver.envs.minecraft.rendering import rgb_array
-from palaver.envs.minecraft.world import Cells, Difference, Palette, Position, difference, empty
+from palaver.envs.minecraft.world import AIR, Cells, Difference, Palette, Position, difference, empty
 from palaver.text import clean
 
 MAX_LENGTH = 32_768  # 600 commands of one agent
@@ -153,6 +154,28 @@ class BuildingEnv(TextEnv):
             metrics=self._metrics(built) | self.measure(built),
             illegal={agent: len(reading.faults) for agent, reading in zip(self.agents, readings, strict=True)},
         )
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
+        """Places in a layer where each other agent builds.
+
+        These are the x with a block of its own on a cell of the plan. A layer has a question of its own; one with
+        blocks at more than 64 x has none.
+        """
+        planned, asked = self.target != AIR, []
+        for index, other in enumerate(self.possible_agents):
+            if other == agent:
+                continue
+            reading = read(actions.get(other, ""), self.terms(index))
+            placed = carry_out(empty(self.target.shape), empty(self.target.shape), [reading])[0] & planned
+            for y in np.flatnonzero(planned.any((0, 2))).tolist():
+                names, truth = (
+                    tuple(str(self.origin[0] + x) for x in np.flatnonzero(cells[:, y].any(1)).tolist())
+                    for cells in (planned, placed)
+                )
+                if len(names) <= MOST_OPTIONS:
+                    text = f"At which x does {other} build in the layer y={self.origin[1] + y}?"
+                    asked.append(InferenceQuestion(other, text, "slots", names, truth or None))
+        return asked
 
     def render(self) -> Any:
         """With `ansi` the layers, target against built, and the transcript.

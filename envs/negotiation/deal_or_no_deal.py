@@ -57,6 +57,7 @@ from typing import Any, ClassVar
 from palaver.core import Conversation, TaskError, stable_seed
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
+from palaver.envs.base.questions import MOST_OPTIONS, InferenceQuestion
 from palaver.envs.base.scripted import first_prompt, observed
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.negotiation.trust_and_split import AGENTS, MESSAGE
@@ -142,6 +143,8 @@ class DealOrNoDealEnv(TextEnv):
         self.messages = whole_number("messages", messages, 0, 100)
         fields: Mapping[str, type] = {"counts": list, "p1": list, "p2": list}
         loaded, _ = read_tasks(tasks, _check, sample=generate_deals, fields=fields)
+        highest = max(TOTAL, *(worth for task in loaded for agent in AGENTS for worth in task[agent]))
+        self._worths = tuple(map(str, range(highest + 1))) if highest < MOST_OPTIONS else ()
         self.max_return = max(best_total(task["counts"], task.data) for task in loaded) / len(AGENTS)
         super().__init__(AGENTS, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
 
@@ -164,6 +167,18 @@ class DealOrNoDealEnv(TextEnv):
         parts = {agent: {"deal": 0.0} for agent in AGENTS}
         metrics = dict.fromkeys(("agreed", "efficiency", "outcome"), 0.0)
         return StepResult(parts, observations, metrics=metrics, can_act=AGENTS if last else (listener,))
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - known before
+        """The worth of each kind of item to the other agent.
+
+        None, if a task of this source has a value over 63.
+        """
+        other = AGENTS[1 - AGENTS.index(agent)]
+        return [
+            InferenceQuestion(other, f"How much is a {kind} worth to {other}?", "choice", self._worths, (str(worth),))
+            for kind, worth in zip(KINDS, self.task[other], strict=True)
+            if self._worths
+        ]
 
     def _deal(self, actions: Mapping[str, str]) -> StepResult:
         counts = self.task["counts"]

@@ -48,13 +48,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import Conversation, TaskError, stable_seed
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
+from palaver.envs.base.questions import MOST_OPTIONS, InferenceQuestion
 from palaver.envs.base.scripted import first_prompt, observed
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.negotiation.trust_and_split import MESSAGE
@@ -113,6 +114,10 @@ class NegotiationEnv(TextEnv):
     ) -> None:
         self.messages = whole_number("messages", messages, 1, 100)
         loaded, _ = read_tasks(tasks, _check, sample=generate_prices, fields={"cost": int, "value": int})
+        highest = max(task[name] for task in loaded for name in ("cost", "value"))
+        self._width = 10 if highest < 10 * MOST_OPTIONS else 20
+        starts = range(0, max(highest, self._width) + 1, self._width)
+        self._ranges = tuple(f"{low}-{low + self._width - 1}" for low in starts)
         self.max_return = max(max(task["value"] - task["cost"], 0) for task in loaded) / SCALE / len(ROLES)
         super().__init__(ROLES, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
         self.offers: dict[str, float | None] = dict.fromkeys(ROLES)
@@ -147,6 +152,16 @@ class NegotiationEnv(TextEnv):
             },
             can_act=(listener,),
         )
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - known before
+        """The range of the other's cost or value.
+
+        It is ten wide, or twenty where a task of this source has a number of 640 or more.
+        """
+        other = ROLES[1 - ROLES.index(agent)]
+        name = {"seller": "cost", "buyer": "value"}[other]
+        held = self._ranges[self.task[name] // self._width]
+        return [InferenceQuestion(other, f"Which is the {name} of the {other}?", "choice", self._ranges, (held,))]
 
 
 def _opening(role: str, task: Task, messages: int) -> str:

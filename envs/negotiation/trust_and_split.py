@@ -55,13 +55,14 @@ from __future__ import annotations
 import functools
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import Conversation, TaskError, stable_seed
 from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
+from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.scripted import observed
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.text import one_line
@@ -70,6 +71,7 @@ AGENTS = ("p1", "p2")
 COINS, UPPER, LOWER = 10.0, 10.0, 1.0
 MESSAGE = 500  # characters
 HANDS = {"r": "rock", "p": "paper", "s": "scissors"}
+KEPT = tuple(map(str, range(int(COINS) + 1)))  # answers about a proposal; one between them has no question
 BEATS = {"r": "s", "p": "r", "s": "p"}
 _PROPOSAL = re.compile(r"<coins_to_self>\s{0,20}(\d{1,2}(?:\.\d{1,6})?)\s{0,20}</coins_to_self>")
 _HAND = re.compile(r"\b(rock|paper|scissors)\b", re.IGNORECASE)
@@ -162,6 +164,18 @@ class TrustAndSplitEnv(TextEnv):
         parts = {agent: {"coins": 0.0} for agent in AGENTS}
         metrics = {"efficiency": 0.0, "outcome": 0.0}
         return StepResult(parts, observations, metrics=metrics, can_act=tuple(observations))
+
+    def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
+        """The other's hand in this round, and with the proposals the coins that it keeps."""
+        place = 1 - AGENTS.index(agent)
+        other, (number, phase) = AGENTS[place], divmod(self.turn, 3)
+        hand = HANDS[self.hands[number][place]]
+        asked = [InferenceQuestion(other, f"Which hand has {other}?", "choice", tuple(HANDS.values()), (hand,))]
+        if phase == 2:
+            kept = f"{claim:g}" if (claim := proposal(actions.get(other, ""))) is not None else ""
+            truth = (kept,) if kept in KEPT else None
+            asked.append(InferenceQuestion(other, f"How many coins does {other} keep?", "choice", KEPT, truth))
+        return asked
 
     def _divide(self, number: int, actions: Mapping[str, str]) -> StepResult:
         claims = {agent: proposal(actions[agent]) for agent in AGENTS}

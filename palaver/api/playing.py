@@ -15,7 +15,7 @@ from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained,
 from palaver.benchmarks.evaluation.results import EvaluationOutcome
 from palaver.core import Conversation, PalaverWarning, PolicyError, Sampling, did_you_mean
 from palaver.envs.base.env import TextEnv
-from palaver.episodes import Episode
+from palaver.episodes import Episode, roles_in
 from palaver.registry import Spec, spec
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.rollout.episodes import ready_env
@@ -143,9 +143,12 @@ def policies(
         PolicyError: an agent without a policy, an unknown agent, or a policy that cannot be made.
     """
     agents = env.possible_agents
+    if isinstance(team, str):
+        return parse_team(team, env_spec, agents, options, env.source, force, _note)
     named = dict(team) if isinstance(team, Mapping) else dict.fromkeys(agents, team)
+    roles = roles_in(named, agents)
     for agent in (*named, *agents):
-        if agent not in agents or agent not in named:
+        if agent not in (*agents, *roles) or agent not in named:
             problem = f"there is no agent {agent!r}" if agent not in agents else f"the agent {agent!r} has no policy"
             raise PolicyError(f"{problem}; the agents are {', '.join(agents)}")
     texts = {agent: player for agent, player in named.items() if isinstance(player, str)}

@@ -30,6 +30,12 @@ ENVS = [
     ("arxiv-v0", {}),
     ("coding-mini-v0", {}),
     ("maths-mini-v0", {"workflow": "debate"}),
+    ("hanabi-v0", {"form": "small"}),
+    ("housebuild-v0", {"num_turns": 2}),
+    ("strbuild-v0", {"num_turns": 2}),
+    ("deal-or-no-deal-v0", {}),
+    ("negotiation-v0", {"messages": 2}),
+    ("trust-and-split-v0", {"rounds": 2}),
 ]
 MODES = [
     {"when": "after"},
@@ -106,7 +112,26 @@ def test_a_guess_changes_no_other_observation(id, kwargs, infer):
             {a: t for a, t in seen.items() if t} for seen in plain
         ]
         assert "SECRET" not in json.dumps(asked)
-    assert any(asked for _, asked in runs) or id in ("coding-mini-v0", "build-mini-v0", "matrix-v1", "maths-mini-v0")
+    silent = {"coding-mini-v0", "build-mini-v0", "matrix-v1", "maths-mini-v0", "housebuild-v0", "strbuild-v0"}
+    assert any(asked for _, asked in runs) or id in silent
+
+
+@pytest.mark.parametrize(
+    ("id", "kwargs"),
+    [
+        ("hanabi-v0", {"form": "mini"}),
+        ("deal-or-no-deal-v0", {"messages": 0}),
+        ("negotiation-v0", {"messages": 1}),
+        ("trust-and-split-v0", {"rounds": 1}),
+    ],
+)
+def test_a_question_about_what_is_hidden_reads_alike_in_every_task(id, kwargs):
+    env = palaver.make(id, **kwargs)
+    agent, asked = env.possible_agents[0], set()
+    for task in range(12):
+        env.reset(options={"task": task})
+        asked.add(tuple((q.about, q.text, q.options) for q in env.questions(agent, {})))
+    assert len(asked) == 1
 
 
 def test_questions_of_cards_give_away_no_card():
@@ -261,6 +286,66 @@ def test_environments_know_the_truth_about_the_other(id, kwargs, actions, about,
     (unknown,) = [q for q in env.questions(agents[0], {}) if q.about == about]
     assert unknown.truth is None
     assert (unknown.text, unknown.options) == (question.text, question.options)
+
+
+@pytest.mark.parametrize(
+    ("id", "kwargs", "turns", "hidden", "truths"),
+    [
+        ("hanabi-v0", {"form": "mini"}, 0, {"deck": "b2 r1 b1 b1 r1 r1 r2 r2 b1 b2"}, [("blue 2",), ("red 1",)]),
+        (
+            "deal-or-no-deal-v0", {}, 0, {"counts": [1, 2, 3], "p1": [1, 3, 1], "p2": [7, 0, 1]},
+            [("7",), ("0",), ("1",)],
+        ),
+        ("negotiation-v0", {}, 0, {"cost": 20, "value": 59}, [("50-59",)]),
+        ("negotiation-v0", {}, 0, {"cost": 20, "value": 940}, [("940-959",)]),
+        ("trust-and-split-v0", {"rounds": 1}, 0, {"hands": "rs"}, [("scissors",)]),
+        ("trust-and-split-v0", {"rounds": 1}, 2, {"hands": "rs"}, [("scissors",), ("7",)]),
+    ],
+)  # fmt: skip
+def test_what_is_hidden_from_the_first_agent_is_the_truth(tmp_path, id, kwargs, turns, hidden, truths):
+    (tmp_path / "tasks.jsonl").write_text(json.dumps({"id": "t", **hidden}) + "\n")
+    env = palaver.make(id, tasks=str(tmp_path / "tasks.jsonl"), **kwargs)
+    env.reset(seed=0)
+    for _ in range(turns):
+        env.step(dict.fromkeys(env.agents, "hello"))
+    agent, other = env.possible_agents
+    actions = {agent: "", other: "<coins_to_self> 7.0 </coins_to_self>"}
+    assert [question.truth for question in env.questions(agent, actions)] == truths
+    assert {question.about for question in env.questions(agent, actions)} == {other}
+    between = {agent: "", other: "<coins_to_self> 7.5 </coins_to_self>"}
+    assert [question.truth for question in env.questions(agent, between)][1:2] in ([], [None], truths[1:2])
+
+
+def test_values_that_no_choice_can_list_are_not_asked_for(tmp_path):
+    (tmp_path / "tasks.jsonl").write_text('{"id": "t", "counts": [1, 1, 1], "p1": [1, 1, 1], "p2": [64, 1, 1]}\n')
+    env = palaver.make("deal-or-no-deal-v0", tasks=str(tmp_path / "tasks.jsonl"))
+    assert list(env.questions("p1", {})) == []
+
+
+@pytest.mark.parametrize(
+    ("id", "task", "line", "text", "options", "truth"),
+    [
+        (
+            "housebuild-v0", {"inventory": {"A": "air", "B": "stone"}, "bbox": {"from": [5, -2, 0], "to": [7, -1, 1]},
+            "target_spec": {"layers": [{"y": 0, "rows": ["BBA", "ABA"]}, {"y": 1, "rows": ["AAA", "BAA"]}]}},
+            "fill 5 -2 0 5 -2 1 stone", "At which x does builder2 build in the layer y=-2?", ("5", "6"), ("5",),
+        ),
+        (
+            "strbuild-v0", {"string": "L"},
+            "setblock 0 0 0 obsidian\nsetblock 3 0 0 obsidian\nsetblock 3 1 0 obsidian",
+            "At which x does builder2 build in the layer y=0?", ("0", "1", "2", "3", "4"), ("0", "3"),
+        ),
+    ],
+)  # fmt: skip
+def test_builders_are_asked_where_the_other_builds(tmp_path, id, task, line, text, options, truth):
+    (tmp_path / "tasks.json").write_text(json.dumps([{"task_id": "t", **task}]))
+    env = palaver.make(id, tasks=str(tmp_path / "tasks.json"))
+    env.reset(seed=0)
+    first, *rest = env.questions("builder1", {"builder1": line, "builder2": line})
+    assert (first.about, first.text, first.options, first.truth) == ("builder2", text, options, truth)
+    assert rest[0].truth is None  # nothing of its own on a cell of the plan
+    assert [q.text for q in env.questions("builder1", {})] == [first.text, *(q.text for q in rest)]
+    assert not any(q.truth for q in env.questions("builder1", {"builder1": line, "builder2": ""}))
 
 
 def test_the_fact_of_a_teammate_is_asked_for_at_the_final_vote():

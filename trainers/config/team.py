@@ -5,7 +5,9 @@
     lora            one base for all, an adapter and an optimiser per agent
     heterogeneous   a different model per agent, with its own tokenizer and sampling; they exchange text
 
-In any of them an agent may be frozen: a stored policy that is not trained.
+In any of them an agent may be frozen: a stored policy that is not trained. Where agents are asked about each other
+(`env.infer`), `inference` says who answers: in a run with other policies for that an agent has a second one, which the
+team has under another name (`inference_role`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.core import did_you_mean, refuse
+from palaver.episodes import inference_role
 from palaver.utils.config import Section
 
 Kind = Literal["separate", "shared", "lora", "heterogeneous"]
@@ -26,6 +29,15 @@ SHARING: dict[Kind, str] = {
     "lora": "one adapter per agent on one base",
     "heterogeneous": "a different model for each agent",
 }
+
+
+Inference = Literal["own", "shared", "model"]
+INFERENCE: dict[Inference, str] = {
+    "own": "the acting model",
+    "shared": "one other model for all agents",
+    "model": "another model for each agent",
+}
+SHARED, SHARED_INFERENCE = "shared", "inference"  # names of policies of several agents
 
 
 class AgentConfig(Section):
@@ -64,11 +76,25 @@ class TeamConfig(Section):
     frozen: dict[str, str] = Field(
         {}, description="agents that are not trained: `scripted:NAME`, `hf:NAME`, `tiny` or `run:FOLDER`"
     )
+    inference: Inference = Field(
+        "own", description="who answers questions about others: the acting model, one for all, or one for each agent"
+    )
     swap_every: int = Field(0, ge=0, description="updates after which every policy moves to the next agent; 0: never")
 
     def trained(self, agents: Sequence[str]) -> list[str]:
-        """Agents that are trained."""
-        return [agent for agent in agents if agent not in self.frozen]
+        """Agents that are trained, and roles."""
+        return [agent for agent in self.roster(agents) if agent not in self.frozen]
+
+    def roster(self, agents: Sequence[str]) -> list[str]:
+        """Agents, and the roles in which other policies than theirs answer questions."""
+        return [*agents, *(map(inference_role, agents) if self.inference != "own" else ())]
+
+    def policy_of(self, agent: str) -> str:
+        """Name of the trained policy of an agent or role."""
+        if self.inference == "shared" and agent.endswith(inference_role("")):
+            return SHARED_INFERENCE
+        acts = self.inference == "own" or not agent.endswith(inference_role(""))
+        return SHARED if self.kind == "shared" and acts else agent
 
     def shift(self, agents: Sequence[str], step: int) -> int:
         """Shift of the policies in update `step` (1, 2, ...): (step - 1) // swap_every mod N."""

@@ -160,6 +160,8 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
     Raises:
         ValueError: there is no such completion in any episode.
     """
+    acting = {agent for episode in episodes for turn in episode.turns for agent in turn.rewards}
+    episodes = [e if e.team.keys() <= acting else e.by_role() for e in episodes]  # others answer questions
     agents = tuple(dict.fromkeys(agent for e in episodes for turn in e.turns for agent in turn.rewards))
     steps: dict[str, int] = {}
     rows: dict[tuple[str, str, int], int] = {}

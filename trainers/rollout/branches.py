@@ -16,7 +16,7 @@ from typing import Any
 
 from palaver.core import Completion, ConfigError, Conversation, Message
 from palaver.envs.base.env import Each, Step, TextEnv
-from palaver.episodes import CutState, Stop, Turn
+from palaver.episodes import CutState, Stop, Turn, inference_role
 
 MOST_WIDE = 10_000  # joint actions of one task in a turn, beyond which a step would not end
 
@@ -67,6 +67,15 @@ class Branch:
     def legal_actions(self, agent: str) -> tuple[str, ...]:
         """Return the legal next actions of the agent; none if they are not listed."""
         return tuple(self.infos[agent].get("legal_actions", ()))
+
+    def asked(self, agent: str) -> bool:
+        """Return whether the agent's next text answers a question about another agent (`infer`)."""
+        return bool(self.infos[agent].get("asked"))
+
+    def role(self, agent: str, team: Collection[str]) -> str:
+        """Name in the team of the policy that gives the agent's next text (`inference_role`)."""
+        role = inference_role(agent) if self.asked(agent) else agent
+        return role if role in team else agent
 
     def unanswered(self, agent: str) -> str:
         """Return what the agent has not answered yet, cut at its start to `max_length`."""
@@ -193,6 +202,7 @@ def after(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
         legal={a: list(branch.infos[a]["legal_actions"]) for a in completions if "legal_actions" in branch.infos[a]},
         executed={agent: str(infos[agent]["executed"]) for agent in completions if "executed" in infos.get(agent, ())},
         illegal={agent: int(infos[agent]["illegal"]) for agent in completions if infos.get(agent, {}).get("illegal")},
+        asked=[agent for agent in completions if branch.asked(agent)],
         aside=joint.aside,
     )
     stop, cut = ended(branch.env.agents, acting, step)

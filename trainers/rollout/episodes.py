@@ -289,7 +289,8 @@ def _queries(
             seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
             tools = tuple(map(schema_of, branch.env.tools(agent)))
             legal = branch.legal_actions(agent)
-            yield team[agent], Request(agent, branch.conversations[agent], seeds, sampling[agent], tools, legal)
+            policy = team[branch.role(agent, team)]
+            yield policy, Request(agent, branch.conversations[agent], seeds, sampling[agent], tools, legal)
 
 
 def _width(branch: Branch, plan: SamplingPlan) -> int:

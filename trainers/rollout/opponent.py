@@ -91,7 +91,9 @@ def load_rival(
         PolicyError, CheckpointError, ConfigError: as `parse_team`.
     """
     options = model_options(config, device)
-    return parse_team(name, spec(config.env.id), env.possible_agents, options, env.source, config.policy.force, note)
+    agents = env.possible_agents
+    team = parse_team(name, spec(config.env.id), agents, options, env.source, config.policy.force, note)
+    return {agent: team[agent] for agent in agents}
 
 
 def against(

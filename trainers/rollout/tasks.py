@@ -128,7 +128,7 @@ def varies(episodes: Sequence[Episode], algorithm: Algorithm, config: AlgorithmC
         config: its settings.
         agents: trained agents.
     """
-    scored = [episode for episode in episodes if episode.scored]
+    scored = [episode.by_role() for episode in episodes if episode.scored]
     if not any(agent in turn.completions for episode in scored for turn in episode.turns for agent in agents):
         return False
     plain = config.model_copy(update={"normalize": "none"})
@@ -144,7 +144,7 @@ def sampled(episodes: Sequence[Episode], agents: Collection[str]) -> tuple[int, 
     token_counts = {
         id(completion): completion.sampled_tokens
         for episode in episodes
-        for turn in episode.turns
+        for turn in episode.by_role().turns
         for agent, completion in turn.completions.items()
         if agent in agents
     }

@@ -41,13 +41,14 @@ def trainable_team(
     if config.team.kind == "lora":
         return dict(_adapted_team(config, spec, trained, model_options(config, device), start))
     policies = {}
-    for name in ["shared"] if config.team.kind == "shared" else trained:
+    names = {agent: config.team.policy_of(agent) for agent in trained}
+    for name in dict.fromkeys(names.values()):
         wanted = config.agent(name)
         model = str(start / "policies" / name) if start else wanted.model
         texts = wanted.demonstrations or spec.demonstrations
         policies[name] = _trainable(model, replace(spec, demonstrations=texts), model_options(config, device, name))
         policies[name].name = name
-    return {agent: policies[agent if agent in policies else "shared"] for agent in trained}
+    return {agent: policies[name] for agent, name in names.items()}
 
 
 def _adapted_team(
@@ -157,7 +158,8 @@ def parse_team(
 ) -> dict[str, Policy]:
     """Parse a team: `NAME` for all agents, `agent=NAME,agent=NAME`, or `run:FOLDER`.
 
-    Agents with the same model name share one copy of it, for it is not trained.
+    Agents with the same model name share one copy of it, for it is not trained. A run's team also has the roles of
+    other policies than the agents' that answer questions (`team.inference`).
 
     Args:
         text: the user's input.
@@ -175,7 +177,9 @@ def parse_team(
     """
     whole = parse_policy(text)
     if whole.kind == "run":
-        return load_run(Path(whole.source), agents, options, note)
+        refuse_no_run(Path(whole.source))
+        trained_as = parse_file(Path(whole.source) / CONFIG).team
+        return load_run(Path(whole.source), trained_as.roster(agents), options, note)
     named = parse_team_names(text, agents)
     if "tiny" in named.values():
         refuse_tiny(source, force)
@@ -228,7 +232,7 @@ def load_run(
         if home in config.team.frozen:
             team[agent] = frozen_team(config, spec(config.env.id), [home], how, note)[home]
             continue
-        name = home if home in names else "shared"
+        name = checkpoint.stored_name(home, names)
         if name not in names:
             raise PolicyError(f"the run {str(folder)!r} has no policy for the agent {agent!r}; it has {sorted(names)}")
         if name not in loaded:

@@ -15,13 +15,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from palaver.core import FORMAT, CheckpointError, refuse_format
+from palaver.episodes import inference_role
+from palaver.trainers.config.team import SHARED, SHARED_INFERENCE
 from palaver.utils.run_folder import files_in, publish_folder
 
 MANIFEST = "manifest.json"
@@ -119,8 +121,15 @@ def agents_of(folder: Path) -> dict[str, str]:
 def policy_folders(folder: Path) -> dict[str, Path]:
     """Agent -> folder of its policy; an agent that was not trained has none."""
     stored = {entry.name: entry for entry in (folder / "policies").glob("*")}
-    names = {agent: home if home in stored else "shared" for agent, home in agents_of(folder).items()}
+    names = {agent: stored_name(home, stored) for agent, home in agents_of(folder).items()}
     return {agent: stored[name] for agent, name in names.items() if name in stored}
+
+
+def stored_name(home: str, stored: Collection[str]) -> str:
+    """Name of the stored policy that began with this agent or role: its own, or one of several."""
+    if home not in stored and home.endswith(inference_role("")):
+        return SHARED_INFERENCE
+    return home if home in stored else SHARED
 
 
 def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) -> None:
