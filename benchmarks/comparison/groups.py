@@ -130,7 +130,9 @@ def compare(trials: Sequence[Trial], by: str = "algorithm", window: int | None =
 
 
 def value_of(section: BaseModel, key: str) -> str:
-    """The value of a dotted key, in words; keys of a keyword that is a mapping included, as `env.infer.alpha`.
+    """The value of a dotted key, in words.
+
+    Keys of an environment keyword that is a mapping are included, as `env.infer.alpha`.
 
     Raises:
         ConfigError: there is none.
