@@ -47,7 +47,7 @@ def test_kept_runs_show_the_same(palaver, tmp_path):
         ([str(KEPT), "--by", "nothing"], "a config has no key 'nothing'"),
         ([str(KEPT), "--out", "x.pdf"], "--out: a file that ends with .png, .svg, .html, got 'x.pdf'"),
         ([str(KEPT), "--metric", "reward/men"], "Did you mean 'reward/mean'"),
-        ([str(KEPT), "--window", "0"], "equal to 1"),
+        ([str(KEPT), "--window", "0"], "'--window'"),
         ([str(KEPT), "--time", "sun"], "sun"),
     ],
     ids=" ".join,
