@@ -76,7 +76,7 @@ class Turn:
     legal: Mapping[str, Sequence[str]] = field(default_factory=dict)
     executed: Mapping[str, str] = field(default_factory=dict)
     illegal: Mapping[str, int] = field(default_factory=dict)
-    asked: Sequence[str] = ()
+    asked: Sequence[str] = field(default_factory=list)
     aside: bool = False
     cut_states: Mapping[str, CutState] = field(default_factory=dict, compare=False, repr=False)
 
