@@ -16,6 +16,11 @@ def inference_role(agent: str) -> str:
     return f"{agent}_inference"
 
 
+def is_role(name: str) -> bool:
+    """Return whether a name is that of a policy that answers questions (`inference_role`)."""
+    return name.endswith(inference_role(""))
+
+
 def roles_in(team: Mapping[str, object], agents: Iterable[str]) -> list[str]:
     """Names of the team's policies that answer questions of these agents (`inference_role`)."""
     return [role for role in map(inference_role, agents) if role in team]

@@ -58,8 +58,8 @@ def _sharing(config: RunConfig, updater: Updater, trained: Sequence[ModelFacts])
     counted = f"{len(sizes)} x {sizes[0]:,}" if len(set(sizes)) == 1 else " + ".join(f"{size:,}" for size in sizes)
     swap = f"; agents rotate by one slot every {config.team.swap_every} updates" if config.team.swap_every else ""
     asked = config.team.inference
-    swap += f"; {INFERENCE[asked]} answers questions" if asked != "own" else ""
-    return f"{SHARING[config.team.kind]}, {counted} trained parameters ({', '.join(models)}){swap}"
+    answers = f"; {INFERENCE[asked]} answers questions" if asked != "own" else ""
+    return f"{SHARING[config.team.kind]}, {counted} trained parameters ({', '.join(models)}){swap}{answers}"
 
 
 def _distributions(updater: Updater) -> str:

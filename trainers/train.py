@@ -352,7 +352,8 @@ def _team(
     """Agent -> its policy at the start: trained, or a stored partner."""
     spec, trained = palaver.spec(config.env.id), {a: learner.policy for learner in learners for a in learner.agents}
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, distributed.device), note)
-    return {name: trained.get(name) or partners[name] for name in config.team.roster(env.possible_agents)}
+    team = partners | trained
+    return {name: team[name] for name in config.team.roster(env.possible_agents)}
 
 
 def make_updater(

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.core import did_you_mean, refuse
-from palaver.episodes import inference_role
+from palaver.episodes import inference_role, is_role
 from palaver.utils.config import Section
 
 Kind = Literal["separate", "shared", "lora", "heterogeneous"]
@@ -91,10 +91,9 @@ class TeamConfig(Section):
 
     def policy_of(self, agent: str) -> str:
         """Name of the trained policy of an agent or role."""
-        if self.inference == "shared" and agent.endswith(inference_role("")):
-            return SHARED_INFERENCE
-        acts = self.inference == "own" or not agent.endswith(inference_role(""))
-        return SHARED if self.kind == "shared" and acts else agent
+        if self.inference != "own" and is_role(agent):
+            return SHARED_INFERENCE if self.inference == "shared" else agent
+        return SHARED if self.kind == "shared" else agent
 
     def shift(self, agents: Sequence[str], step: int) -> int:
         """Shift of the policies in update `step` (1, 2, ...): (step - 1) // swap_every mod N."""

@@ -34,12 +34,10 @@ def expected_returns(
         kl_penalty: (R,) KL penalty of each completion; None is 0.
         total: sums over the processes that share the rollout.
     """
-    agents = len(episodes[0].turns[0].rewards)  # without the roles of the batch
-    costs = (
-        [0.0] * len(batch.steps)
-        if kl_penalty is None
-        else (by_step(batch, batch.by_action(kl_penalty)).nan_to_num().sum(dim=1) / agents).tolist()
-    )
+    costs = [0.0] * len(batch.steps)
+    if kl_penalty is not None:
+        agents = next(len(turn.rewards) for episode in episodes for turn in episode.turns)  # without the batch's roles
+        costs = (by_step(batch, batch.by_action(kl_penalty)).nan_to_num().sum(dim=1) / agents).tolist()
     cost = {turn.node: turn_cost for turn, turn_cost in zip(batch.steps, costs, strict=True)}
     ended = [episode for episode in episodes if episode.stop != "pruned"]
     sums = [0.0] * 4

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from palaver.core import FORMAT, CheckpointError, refuse_format
-from palaver.episodes import inference_role
+from palaver.episodes import is_role
 from palaver.trainers.config.team import SHARED, SHARED_INFERENCE
 from palaver.utils.run_folder import files_in, publish_folder
 
@@ -127,9 +127,9 @@ def policy_folders(folder: Path) -> dict[str, Path]:
 
 def stored_name(home: str, stored: Collection[str]) -> str:
     """Name of the stored policy that began with this agent or role: its own, or one of several."""
-    if home not in stored and home.endswith(inference_role("")):
-        return SHARED_INFERENCE
-    return home if home in stored else SHARED
+    if home in stored:
+        return home
+    return SHARED_INFERENCE if is_role(home) and SHARED_INFERENCE in stored else SHARED
 
 
 def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) -> None:
