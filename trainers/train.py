@@ -334,10 +334,8 @@ def restore(folder: Path) -> RestoredRun:
     team = _team(config, env, learners, distributed)
     updater = make_updater(config, algorithm, learners, distributed, start)
     homes = config.team.seating(list(team), checkpoint.step_of(start))
-    team, sampling = (
-        {agent: team[home] for agent, home in homes.items()},
-        {agent: config.agent(home).sampling() for agent, home in homes.items()},
-    )
+    team = {agent: team[home] for agent, home in homes.items()}
+    sampling = {agent: config.agent(home).sampling() for agent, home in homes.items()}
     updater.assign(team)
     return RestoredRun(config, env, team, sampling, updater)
 
