@@ -200,9 +200,9 @@ def _pairs(config: RunConfig, algorithm: Algorithm, turns: int) -> list[Check]:
             f"beta of {algorithm.name} is kl.coef, and with 0 the pairs teach nothing: set kl.coef above 0, as 0.1",
         ),
         (
-            kl.place != "loss" or kl.target is not None,
-            f"{algorithm.name} has the pull to the reference in its own loss: leave kl.place and kl.target at their "
-            "defaults",
+            kl.place != "loss" or kl.target is not None or kl.schedule != "constant",
+            f"{algorithm.name} has the pull to the reference in its own loss: leave kl.place, kl.target and "
+            "kl.schedule at their defaults",
         ),
         (
             max(a.epochs, a.minibatches) > 1,
@@ -343,6 +343,10 @@ def _kl_penalty(config: RunConfig, rows: int) -> list[Check]:
         (
             kl.target is not None and kl.coef == 0,
             "kl.target moves the weight of a pull, and kl.coef=0 is none: set kl.coef to where it shall begin",
+        ),
+        (
+            kl.schedule != "constant" and (kl.coef == 0 or kl.target is not None),
+            f"kl.schedule={kl.schedule} takes kl.coef to 0: set kl.coef above 0, and leave kl.target null",
         ),
         (
             kl.target is not None and kl.horizon < rows,

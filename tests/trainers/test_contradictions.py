@@ -36,6 +36,8 @@ REFUSED = [
     (["kl.coef=0.1", "kl.reference=base"], "set kl.reference=start"),
     (["kl.coef=0.1", "kl.reference=adapter:somewhere", "team.kind=shared"], "team.kind=shared has none"),
     (["kl.target=3"], "kl.coef=0 is none"),
+    (["kl.schedule=linear"], "set kl.coef above 0"),
+    (["kl.schedule=linear", "kl.coef=0.1", "kl.target=3", "kl.horizon=4"], "leave kl.target null"),
     (["kl.coef=0.1", "kl.target=3", "kl.horizon=3"], "less than the 4 completions"),
     (["kl.coef=0.1", "kl.target=3", "kl.horizon=7", "team.kind=shared"], "less than the 8 completions"),
     (["algorithm.minibatches=5"], "more than the 4 completions"),

@@ -105,6 +105,21 @@ def test_without_a_target_the_weight_stays():
     assert shown["a/kl_coef"] == 0.3
 
 
+def test_a_linear_weight_falls_to_zero_over_the_steps_of_the_run():
+    """Three steps from .3: .3, .2, .1, and 0 after the last; a resumed run goes on with the same."""
+    used, team = [], fresh_team()
+    settings = config(kl={"coef": 0.3, "schedule": "linear"}, algorithm={"group_size": 2}, train={"steps": 3})
+    updater = Updater(algorithm("magrpo"), settings, learners(team, settings), WORLD)
+    for step in (1, 2, 3):
+        used.append(updater.update(updater.estimate_advantages(played(team, settings)), step)["a/kl_coef"])
+        other = Updater(algorithm("magrpo"), settings, learners(fresh_team(), settings), WORLD)
+        other.load_state_dict(copy.deepcopy(updater.state_dict()))
+        assert [one.coef for one in other.learners] == [one.coef for one in updater.learners]
+    assert used == pytest.approx([0.3, 0.2, 0.1])
+    assert [learner.coef for learner in updater.learners] == [0.0, 0.0]
+    assert "a/loss" in updater.update(updater.estimate_advantages(played(team, settings)), 4), "weight 0 is allowed"
+
+
 def test_two_processes_have_one_weight():
     """Ten completions of 1 nat here, thirty of 2 there: mean 1.75, e = .2 of target 1, n = 40 of horizon 80."""
     judged = [

@@ -77,6 +77,9 @@ class KLConfig(Section):
         None, gt=0, description="KL of a completion, in nats, that the weight is moved to keep; null keeps the weight"
     )
     horizon: int = Field(1000, ge=1, description="completions in which the weight may move by a fifth or so")
+    schedule: Literal["constant", "linear"] = Field(
+        "constant", description="linear: the weight falls to 0 over the steps of the run"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -260,6 +260,8 @@ class Updater:
         metrics = {"kl_coef": coef, "k1_text": mean_kl}
         if target is not None:
             coef = kl.adapted(coef, mean_kl, n, target, self.config.kl.horizon)
+        elif self.config.kl.schedule == "linear":
+            coef = self.config.kl.coef * (1 - step / self.config.train.steps)
         learner.follow(step, coef)
         return {f"{agent}/{name}": value for agent in learner.agents for name, value in metrics.items()}
 
