@@ -21,7 +21,9 @@ from palaver.benchmarks.reports.charts import Chart, Draw, Drawing, save_figure
 from palaver.benchmarks.reports.frames import FrameRenderer, Frames, frame_renderer
 from palaver.benchmarks.reports.run_folder import RunFolder, read
 from palaver.benchmarks.reports.run_report import curves
+from palaver.benchmarks.reports.run_report.conventions import conventions
 from palaver.benchmarks.reports.run_report.league import league
+from palaver.benchmarks.reports.run_report.messages import messages
 from palaver.benchmarks.reports.summary import (
     comparison,
     interval,
@@ -130,6 +132,8 @@ def page(run: RunFolder, n_samples: int, viewed: viewer.WrittenPage) -> dict[str
         "curve": curves.reward(run, max_return).svg("reward") if run.train or run.evals else None,
         "shares": curves.share_panels(run),
         "league": league(run),
+        "conventions": conventions(run),
+        "messages": messages(run),
         "panels": curves.panels(run),
         "measured": curves.measured(run),
         "tables": comparison(run),

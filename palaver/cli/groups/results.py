@@ -16,7 +16,7 @@ from palaver.cli.groups import sweep
 from palaver.cli.output import console, count, facts, note, say
 from palaver.core import ConfigError, need
 from palaver.utils.config import merged, parse_overrides
-from palaver.utils.run_folder import publish_folder, writing
+from palaver.utils.run_folder import publish_folder, replace_text, writing
 
 if TYPE_CHECKING:
     from palaver.benchmarks.evaluation.credit import Credit
@@ -59,7 +59,7 @@ ANALYSE = """Measure credit fidelity and inter-agent influence of a run, or the 
 
 Single messages of the run's own rollouts are replayed with fresh texts of the other agents and fresh continuations.
 With --messages, and for stored episodes, whole episodes are played again without messages, with shuffled ones,
-and with one agent silenced.
+and with one agent silenced. The table of a run is kept as messages.json in its folder; palaver report draws it.
 """
 EPISODES = (".json", ".jsonl", ".gz")  # of rows and of stored episodes
 CARD = """Write the model card of a run, and a data card of episodes, for the Hugging Face hub.
@@ -161,10 +161,14 @@ def analyse(
 def _analyse_messages(run: Path, team: str, tasks: int, seed: int, as_json: bool) -> None:
     """Print what the messages of a team are worth."""
     from palaver.benchmarks.evaluation.messages import of_episodes, of_run
+    from palaver.benchmarks.reports.run_report.messages import MESSAGES
 
     if run.is_dir():
         need("the analysis of a run", "train")
         result = of_run(run, tasks, seed)
+        with writing(run):
+            replace_text(run / MESSAGES, json.dumps(asdict(result), indent=2))
+        note(f"kept as {run / MESSAGES}; palaver report {run} draws it")
     else:
         result = of_episodes(run, team, tasks, seed)
     typer.echo(json.dumps(asdict(result), indent=2)) if as_json else _show_messages(result)
