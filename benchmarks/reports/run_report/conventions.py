@@ -1,4 +1,4 @@
-"""Emerging conventions of a run: how far the texts of an agent have become one, at each evaluation."""
+"""Conventions over training: share of an agent's texts that are alike, by evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worth of a team's messages in the report of its run, as `palaver results analyse RUN --messages` has measured it."""
+"""Worth of a team's messages, as `palaver results analyse RUN --messages` has measured it."""
 
 from __future__ import annotations
 
