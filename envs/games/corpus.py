@@ -26,6 +26,7 @@ from palaver.envs.matrix.repeated import draw_round
 SHARES = {"kuhn": 0.15, "leduc": 0.25, "repeated": 0.2, "tictactoe": 0.15, "drill": 0.25}
 ASKED_SHARES = {"act": 0.35, "guess": 0.35, "drill": 0.3}  # of prompts where players are asked
 GRID = range(0, 101, 10)  # percentages of guesses
+OFTEN = (1, 2, 4)  # how often one of these occurs in a situation, drawn by chance
 FRESH = 0.6  # share of repeated games whose observations stand alone, with a memory of one round
 KEYS = ("card", "public card", "stone", "round", "chip", "place")
 VALUES = ("J", "Q", "K", "X", "O", "first", "second", *map(str, range(1, 10)))
@@ -44,8 +45,9 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 def with_guesses(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers in Kuhn poker, half of them guesses: the situation, and probabilities of the other's card.
 
-    A guess gives the two cards that the player does not hold p and 1 - p. Each prompt has every p of `GRID` once, so
-    that no text shows which is right.
+    A guess gives the two cards that the player does not hold p and 1 - p. Each prompt has every p of `GRID`, some more
+    often than others: by chance, which has nothing to do with what is right, but makes the model look at the situation
+    before it states a number. Where all were alike it had learned not to, and training did not tell situations apart.
     """
     rngs = (random.Random(stable_seed("guesses in games", seed, index)) for index in itertools.count())
     drawn = map(_draw_guesses, rngs)
@@ -75,7 +77,9 @@ def _draw_guesses(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...
         return (Message("user", prompt),), situation, kuhn.GAME.actions(state)
     one, other = (card for card in kuhn.CARDS if card != state.cards[player])
     asked = f"{prompt}\n\n{card_question(kuhn.GAME, state, player).full_text}"
-    return (Message("user", asked),), situation, tuple(f"{one} {p}%, {other} {100 - p}%" for p in GRID)
+    often = random.Random(stable_seed("often", asked)).choices(OFTEN, k=len(GRID))  # of this situation
+    stated = [p for p, times in zip(GRID, often, strict=True) for _ in range(times)]
+    return (Message("user", asked),), situation, tuple(f"{one} {p}%, {other} {100 - p}%" for p in stated)
 
 
 def _draw_state(rng: random.Random, game: ExtensiveGame[Any]) -> tuple[Any, int]:
