@@ -203,7 +203,7 @@ class PolicyGradientLoop(BaseLoop):
         return NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows)
 
     def evaluation(self, step: int) -> tuple[list[Episode], dict[str, Any]]:
-        """Episodes on the tasks of evaluations, results against the fixed opponent, and distances from Bayes.
+        """Episodes on the tasks of evaluations, and results: also against an opponent, and Bayes.
 
         Each process plays its share of the tasks; all have the episodes of all, in the order of the tasks.
         """

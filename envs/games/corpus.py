@@ -43,7 +43,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def with_guesses(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers in Kuhn poker, half of them guesses: the situation, and probabilities of the other's card.
+    """`n` answers in Kuhn poker: the situation, and an action or probabilities of a card.
 
     A guess gives the two cards that the player does not hold p and 1 - p. Each prompt has every p of `GRID`, some more
     often than others: by chance, which has nothing to do with what is right, but makes the model look at the situation
@@ -67,7 +67,7 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
 
 
 def _draw_guesses(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
-    """Draw a conversation in Kuhn poker, or an exercise; its situation; its legal actions, or guesses."""
+    """Draw a conversation, its situation in words, and its legal actions or guesses."""
     kind = rng.choices([*ASKED_SHARES], [*ASKED_SHARES.values()])[0]
     if kind == "drill":
         return _draw_drill(rng)
