@@ -9,7 +9,9 @@ from typing import Any
 from palaver.markdown import markdown_table
 
 DIGITS = "---:"
-HEAD = ("seed", "before training", "after", "maximum before", "maximum after", "CPU seconds")
+KEYS = ("belief/gap", "belief/gap_max", "belief/gap_pooled")
+NAMES = ("an answer", "its maximum", "average of answers")
+HEAD = ("seed", *(f"{name}: before, after" for name in NAMES), "CPU seconds")
 
 
 def parts(kept_runs: Path) -> dict[str, str]:
@@ -22,5 +24,5 @@ def parts(kept_runs: Path) -> dict[str, str]:
 def _row(file: Path) -> tuple[str, ...]:
     records: list[dict[str, Any]] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     first, *_, last = (record for record in records if record["kind"] == "eval")
-    gaps = [f"{record[key]:.3f}" for key in ("belief/gap", "belief/gap_max") for record in (first, last)]
+    gaps = [f"{first[key]:.3f}, {last[key]:.3f}" for key in KEYS]
     return (file.parent.name.rpartition("-")[2], *gaps, f"{last['cpu_s']:.0f}")

@@ -26,6 +26,7 @@ class BeliefGap:
     Attributes:
         mean: over information sets, each weighted by the probability that the players reach it.
         maximum: over those that are reached at all.
+        pooled: the mean of the distance of the answers' average in each set.
         uniform: the mean of equal probabilities for all cards.
         deal: the mean of the odds of the deal, which know the own card and nothing of what was done.
         unreadable: share of answers that name no card; they count as the largest distance, 1.
@@ -33,6 +34,7 @@ class BeliefGap:
 
     mean: float
     maximum: float
+    pooled: float
     uniform: float
     deal: float
     unreadable: float
@@ -103,6 +105,7 @@ def belief_metrics(
     return {
         "belief/gap": gap.mean,
         "belief/gap_max": gap.maximum,
+        "belief/gap_pooled": gap.pooled,
         "belief/gap_uniform": gap.uniform,
         "belief/gap_deal": gap.deal,
         "belief/unreadable": gap.unreadable,
@@ -139,7 +142,7 @@ def _compare(
     uniform = dict.fromkeys(env.game.cards, 1 / len(env.game.cards))
     passive = {prompt: dict.fromkeys(legal, 1.0) for prompt, (_, legal) in tree.infosets.items()}
     dealt = beliefs(tree, passive)  # what is done does not depend on the cards
-    gaps, bases, deals, weights, wrong, count = [], [], [], [], 0, 0
+    gaps, pooled, bases, deals, weights, wrong, count = [], [], [], [], [], 0, 0
     for (prompt, agent), texts in zip(asked, answers, strict=True):
         question, (reach, posterior) = _question(env, agent), posteriors[agent][prompt]
         guesses = [read_guess(text, question) for text in texts]
@@ -147,14 +150,15 @@ def _compare(
         count += len(guesses)
         gap = [total_variation(guess.weights, posterior) if guess.readable else 1.0 for guess in guesses]
         gaps.append(sum(gap) / len(gap))
+        readable = [guess.weights for guess in guesses if guess.readable]
+        average = {card: sum(each[card] for each in readable) / len(readable) for card in uniform if readable}
+        pooled.append(total_variation(average, posterior) if readable else 1.0)
         bases.append(total_variation(uniform, posterior))
         deals.append(total_variation(dealt[prompt][1], posterior))
         weights.append(reach)
-    total = sum(weights)
-    return BeliefGap(
-        sum(w * gap for w, gap in zip(weights, gaps, strict=True)) / total,
-        max(gap for w, gap in zip(weights, gaps, strict=True) if w > 0),
-        sum(w * base for w, base in zip(weights, bases, strict=True)) / total,
-        sum(w * base for w, base in zip(weights, deals, strict=True)) / total,
-        wrong / count,
-    )
+
+    def mean(distances: Sequence[float]) -> float:
+        return sum(w * d for w, d in zip(weights, distances, strict=True)) / sum(weights)
+
+    largest = max(gap for w, gap in zip(weights, gaps, strict=True) if w > 0)
+    return BeliefGap(mean(gaps), largest, mean(pooled), mean(bases), mean(deals), wrong / count)

@@ -99,13 +99,30 @@ def test_a_player_that_knows_bayes_has_no_gap_and_one_that_does_not_has():
     assert other.mean > 0.05
 
 
+def test_the_average_of_answers_by_hand():
+    """One answer is sure of one card and the next of the other: 1 - p and p from the truth, and 1/2 on average."""
+
+    class Torn(Knows):
+        count = 0
+
+        def answer(self, conversation, seed):
+            _, posterior = self.beliefs[conversation[-1].content.partition("\n\nGuess")[0]]
+            self.count += 1
+            return [*posterior][self.count % 2]
+
+    env, team = palaver.make("kuhn-v0", infer="before"), dict.fromkeys(("p1", "p2"), Torn(kuhn.equilibrium(0.25)))
+    found = belief_gap(env, team, team, dict.fromkeys(team, Sampling()), samples=2)
+    assert found.mean == pytest.approx(0.5)
+    assert found.pooled == pytest.approx((3 / 8) / (85 / 36))  # as the odds of the deal, see below
+
+
 def test_a_text_that_names_no_card_is_the_largest_distance():
     class Mute(Knows):
         def answer(self, conversation, seed):
             return "pass"
 
     found = gap(Mute(kuhn.equilibrium(0.25)))
-    assert (found.mean, found.maximum, found.unreadable) == (1, 1, 1)
+    assert (found.mean, found.maximum, found.pooled, found.unreadable) == (1, 1, 1, 1)
 
 
 def test_the_odds_of_the_deal_by_hand():
