@@ -25,11 +25,19 @@ WORDS = (
 
 
 class ScriptedPolicy:
-    """Calls `function(conversation, seed) -> str` once per seed."""
+    """Calls `function(conversation, seed) -> str` once per seed.
+
+    Attributes:
+        chances: (prompts, legal actions of each) -> their probabilities, if the function has this attribute.
+    """
+
+    chances: Callable[[Sequence[str], Sequence[Sequence[str]]], list[list[float]]]
 
     def __init__(self, function: Callable[[Conversation, int], str], name: str = "scripted") -> None:
         self.name = name
         self.function = function
+        if callable(chances := getattr(function, "chances", None)):
+            self.chances = chances
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """One call of the function per request and seed.

@@ -18,6 +18,7 @@ from palaver.agents.base.policy import Policy
 from palaver.core import Sampling, stable_seed
 from palaver.envs.base.wrappers import rewarded
 from palaver.episodes import Episode, only_scored
+from palaver.trainers.league.guesses import belief_metrics
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
@@ -202,7 +203,7 @@ class PolicyGradientLoop(BaseLoop):
         return NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows)
 
     def evaluation(self, step: int) -> tuple[list[Episode], dict[str, Any]]:
-        """Episodes on the tasks of evaluations, and the results against the fixed opponent.
+        """Episodes on the tasks of evaluations, and results: also against an opponent, and Bayes.
 
         Each process plays its share of the tasks; all have the episodes of all, in the order of the tasks.
         """
@@ -228,7 +229,8 @@ class PolicyGradientLoop(BaseLoop):
 
         episodes = play(team)
         rivals = against(team, self.opponent, trained, play)
-        return episodes, {**summarize(episodes).to_dict(), "greedy": config.greedy, **rivals}
+        stated = belief_metrics(self.eval_env, team, self.sampling(step), config.samples, sampling)
+        return episodes, {**summarize(episodes).to_dict(), "greedy": config.greedy, **rivals, **stated}
 
     def save(self, step: int) -> None:
         """Write a checkpoint, on the main process; sharded weights are gathered by all."""

@@ -14,6 +14,7 @@ from docs.build import (
     exact_games,
     first_screen,
     games,
+    guesses,
     lab,
     layout,
     maths,
@@ -36,6 +37,7 @@ PARTS: Mapping[str, Callable[[Path], dict[str, str]]] = {
     "layout.md": layout.parts,
     "textarena.md": games.parts,
     "games.md": exact_games.parts,
+    "inference.md": guesses.parts,
 }
 
 

@@ -18,11 +18,15 @@ from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.games import kuhn, leduc
+from palaver.envs.games.env import card_question
 from palaver.envs.games.game import ExtensiveGame
 from palaver.envs.games.lines import STONES, BoardState, tic_tac_toe
 from palaver.envs.matrix.repeated import draw_round
 
 SHARES = {"kuhn": 0.15, "leduc": 0.25, "repeated": 0.2, "tictactoe": 0.15, "drill": 0.25}
+ASKED_SHARES = {"act": 0.35, "guess": 0.35, "drill": 0.3}  # of prompts where players are asked
+GRID = range(0, 101, 10)  # percentages of guesses
+OFTEN = (1, 2, 4)  # how often one of these occurs in a situation, drawn by chance
 FRESH = 0.6  # share of repeated games whose observations stand alone, with a memory of one round
 KEYS = ("card", "public card", "stone", "round", "chip", "place")
 VALUES = ("J", "Q", "K", "X", "O", "first", "second", *map(str, range(1, 10)))
@@ -38,6 +42,18 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     return list(itertools.islice(((talk, f"{state}: {act}.") for talk, state, acts in drawn for act in acts), n))
 
 
+def with_guesses(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers in Kuhn poker: the situation, and an action or probabilities of a card.
+
+    A guess gives the two cards that the player does not hold p and 1 - p. Each prompt has every p of `GRID`, some more
+    often than others: by chance, which has nothing to do with what is right, but makes the model look at the situation
+    before it states a number. Where all were alike it had learned not to, and training did not tell situations apart.
+    """
+    rngs = (random.Random(stable_seed("guesses in games", seed, index)) for index in itertools.count())
+    drawn = map(_draw_guesses, rngs)
+    return list(itertools.islice(((talk, f"{state}: {end}.") for talk, state, ends in drawn for end in ends), n))
+
+
 def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
     """Draw a player's conversation, its situation in words, and its legal actions."""
     name = rng.choices([*SHARES], [*SHARES.values()])[0]
@@ -46,13 +62,35 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
     if name == "drill":
         return _draw_drill(rng)
     game = _games()[name]
+    state, player = _draw_state(rng, game)
+    return (Message("user", game.prompt(state, player)),), _situation(state, player), game.actions(state)
+
+
+def _draw_guesses(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
+    """Draw a conversation, its situation in words, and its legal actions or guesses."""
+    kind = rng.choices([*ASKED_SHARES], [*ASKED_SHARES.values()])[0]
+    if kind == "drill":
+        return _draw_drill(rng)
+    state, player = _draw_state(rng, kuhn.GAME)
+    prompt, situation = kuhn.GAME.prompt(state, player), _situation(state, player)
+    if kind == "act":
+        return (Message("user", prompt),), situation, kuhn.GAME.actions(state)
+    one, other = (card for card in kuhn.CARDS if card != state.cards[player])
+    asked = f"{prompt}\n\n{card_question(kuhn.GAME, state, player).full_text}"
+    often = random.Random(stable_seed("often", asked)).choices(OFTEN, k=len(GRID))  # of this situation
+    stated = [p for p, times in zip(GRID, often, strict=True) for _ in range(times)]
+    return (Message("user", asked),), situation, tuple(f"{one} {p}%, {other} {100 - p}%" for p in stated)
+
+
+def _draw_state(rng: random.Random, game: ExtensiveGame[Any]) -> tuple[Any, int]:
+    """Draw a state of a game of random actions, and the player to act."""
     states = [game.start(rng.choice([*game.deals()]))]
     while game.mover(states[-1]) is not None:
         states.append(game.after(states[-1], rng.choice(game.actions(states[-1]))))
     state = rng.choice(states[:-1])
     player = game.mover(state)
     assert player is not None
-    return (Message("user", game.prompt(state, player)),), _situation(state, player), game.actions(state)
+    return state, player
 
 
 def _draw_drill(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:

@@ -114,11 +114,14 @@ class CardGameEnv(GameEnv):
 
     def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - known before
         """The card of the other player."""
-        other = 1 - PLAYERS.index(agent)
-        held = self.game.card(self.position, other)
-        return [
-            InferenceQuestion(PLAYERS[other], f"Which card has {PLAYERS[other]}?", "choice", self.game.cards, (held,))
-        ]
+        return [card_question(self.game, self.position, PLAYERS.index(agent))]
+
+
+def card_question(game: CardGame[Any], state: Any, player: int) -> InferenceQuestion:
+    """The question to a player for the other's card."""
+    other = PLAYERS[1 - player]
+    held = game.card(state, 1 - player)
+    return InferenceQuestion(other, f"Which card has {other}?", "choice", game.cards, (held,))
 
 
 def _penalty(value: object) -> float:

@@ -51,7 +51,7 @@ deals, which are equally likely.
 `scripted:reference` plays the equilibrium with α = 1/6, `scripted:uniform` draws an action, `scripted:lazy` is silent.
 
 The tiny model answers `my card J, opened: call.`: its card, what was done before it, and any legal action, all about
-equally likely.
+equally likely. That of `kuhn-infer` also answers [questions](../inference.md#distance-to-bayes).
 
 ## Version history
 

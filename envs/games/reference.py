@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
@@ -30,14 +30,26 @@ Rule = Callable[[Conversation, int], str]
 Player = Callable[[str, Mapping[str, Any]], str]
 
 
-def kuhn_reference(conversation: Conversation, seed: int) -> str:
-    """Equilibrium of Kuhn poker with α = 1/6; "" when it is not its turn."""
-    return _sampled(_kuhn(), conversation, seed)
+class ProfilePlayer:
+    """Scripted player that draws its actions from a profile; "" when it is not its turn.
 
+    Args:
+        profile: makes the profile, at first use.
+    """
 
-def leduc_reference(conversation: Conversation, seed: int) -> str:
-    """Average policy of CFR+ in Leduc hold'em; "" when it is not its turn."""
-    return _sampled(_leduc(), conversation, seed)
+    def __init__(self, profile: Callable[[], Profile]) -> None:
+        self._profile = profile
+
+    def __call__(self, conversation: Conversation, seed: int) -> str:
+        """Return the action that the seed draws."""
+        chances = self._profile().get(_last(conversation), {})
+        return _draw(conversation, seed).choices([*chances], [*chances.values()])[0] if chances else ""
+
+    def chances(self, prompts: Sequence[str], actions: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Probabilities of the legal actions at each prompt."""
+        profile = self._profile()
+        rows = zip(prompts, actions, strict=True)
+        return [[profile.get(prompt, {}).get(action, 0.0) for action in legal] for prompt, legal in rows]
 
 
 def tictactoe_reference(conversation: Conversation, seed: int) -> str:
@@ -89,13 +101,6 @@ def _player(rule: Rule, seed: int) -> Player:
     return lambda observation, _info: rule((Message("user", observation),), draw.getrandbits(32))
 
 
-def _sampled(profile: Profile, conversation: Conversation, seed: int) -> str:
-    chances = profile.get(_last(conversation), {})
-    if not chances:
-        return ""
-    return _draw(conversation, seed).choices([*chances], [*chances.values()])[0]
-
-
 def _searched(game: LineGame, depth: int, conversation: Conversation, seed: int) -> str:
     state = game.board(_last(conversation))
     return "" if state is None else _draw(conversation, seed).choice(best_actions(game, state, depth))
@@ -117,3 +122,7 @@ def _kuhn() -> Profile:
 @functools.cache
 def _leduc() -> Profile:
     return cfr_plus(GameTree.of(leduc.GAME), ITERATIONS)
+
+
+kuhn_reference = ProfilePlayer(_kuhn)  # the equilibrium of Kuhn poker with α = 1/6
+leduc_reference = ProfilePlayer(_leduc)  # the average policy of CFR+ in Leduc hold'em

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palaver.agents.base.policy import Policy, act_batched
+from palaver.agents.simple import ScriptedPolicy
 from palaver.core import ConfigError, Message, Request, Sampling, stable_seed
+from palaver.envs.base.env import TextEnv
 from palaver.envs.base.inference_wrapper import InferenceWrapper
 from palaver.envs.base.questions import InferenceQuestion, read_guess
 from palaver.envs.base.wrappers import own_env
 from palaver.envs.games.env import CardGameEnv
 from palaver.envs.games.game import PLAYERS
 from palaver.envs.games.solve import GameTree, Profile, beliefs, total_variation
-from palaver.trainers.league.chances import team_chances
+from palaver.episodes import inference_role
+from palaver.trainers.league.chances import Chooser, team_chances
 
 
 @dataclass(frozen=True)
@@ -23,13 +26,17 @@ class BeliefGap:
     Attributes:
         mean: over information sets, each weighted by the probability that the players reach it.
         maximum: over those that are reached at all.
+        pooled: the mean of the distance of the answers' average in each set.
         uniform: the mean of equal probabilities for all cards.
+        deal: the mean of the odds of the deal, which know the own card and nothing of what was done.
         unreadable: share of answers that name no card; they count as the largest distance, 1.
     """
 
     mean: float
     maximum: float
+    pooled: float
     uniform: float
+    deal: float
     unreadable: float
 
 
@@ -39,15 +46,17 @@ def belief_gap(
     partners: Mapping[str, Policy],
     sampling: Mapping[str, Sampling],
     samples: int = 1,
+    answering: Mapping[str, Sampling] | None = None,
 ) -> BeliefGap:
     """Ask a team for the other's card in every information set; compare with the posterior.
 
     Args:
         env: a game of cards with `infer`.
-        team: agent -> the policy that is asked, and that plays.
+        team: agent -> the policy that plays, and that is asked unless the team has another for that (`inference_role`).
         partners: agent -> the policy that the other plays against; the team itself in self-play.
-        sampling: agent -> how both sample; of temperature 0 for the likeliest answers.
+        sampling: agent -> how actions are sampled; a temperature of 0 is taken as 1.
         samples: answers in each information set.
+        answering: agent -> how answers are sampled, temperature 0 for the likeliest; None: as actions.
 
     Raises:
         ConfigError: the environment is no game of cards.
@@ -59,12 +68,48 @@ def belief_gap(
     assert exact is not None
     profiles = {}
     for name, players in (("team", team), ("partners", partners)):
-        chances, _ = team_chances(exact, players, sampling)
+        chances, _ = team_chances(exact, {agent: players[agent] for agent in PLAYERS}, sampling)
         rows = zip(exact.prompts, exact.actions, chances, strict=True)
         profiles[name] = {prompt: dict(zip(legal, row, strict=True)) for prompt, legal, row in rows}
-    asked = [(prompt, PLAYERS[player]) for prompt, (player, _) in tree.infosets.items()]
-    answers = act_batched([(team[agent], _request(own, prompt, agent, sampling, samples)) for prompt, agent in asked])
+    sets = [(prompt, PLAYERS[player]) for prompt, (player, _) in tree.infosets.items()]
+    asked = [(prompt, agent) for prompt, agent in sets if agent in (env.infer.agents or PLAYERS)]
+    how = sampling if answering is None else answering
+    answers = act_batched(
+        [
+            (team.get(inference_role(agent), team[agent]), _request(own, prompt, agent, how, samples))
+            for prompt, agent in asked
+        ]
+    )
     return _compare(tree, profiles, own, asked, [[c.text for c in row] for row in answers])
+
+
+def belief_metrics(
+    env: TextEnv,
+    team: Mapping[str, Policy],
+    sampling: Mapping[str, Sampling],
+    samples: int,
+    answering: Mapping[str, Sampling],
+) -> dict[str, float]:
+    """Metrics of `belief_gap` in self-play.
+
+    Empty unless the agents of a game of cards are asked, and the probabilities of their actions can be computed in this
+    process: those of remote models would take thousands of calls.
+    """
+    own = own_env(env)
+    if not (isinstance(env, InferenceWrapper) and isinstance(own, CardGameEnv) and own.game.small):
+        return {}
+    acting = [team[agent] for agent in PLAYERS]
+    if not all(isinstance(p, Chooser | ScriptedPolicy) or callable(getattr(p, "active", None)) for p in acting):
+        return {}
+    gap = belief_gap(env, team, team, sampling, samples, answering)
+    return {
+        "belief/gap": gap.mean,
+        "belief/gap_max": gap.maximum,
+        "belief/gap_pooled": gap.pooled,
+        "belief/gap_uniform": gap.uniform,
+        "belief/gap_deal": gap.deal,
+        "belief/unreadable": gap.unreadable,
+    }
 
 
 def _request(env: CardGameEnv, prompt: str, agent: str, sampling: Mapping[str, Sampling], samples: int) -> Request:
@@ -95,7 +140,9 @@ def _compare(
     }
     posteriors = {player: beliefs(tree, profile) for player, profile in mixed.items()}
     uniform = dict.fromkeys(env.game.cards, 1 / len(env.game.cards))
-    gaps, bases, weights, wrong, count = [], [], [], 0, 0
+    passive = {prompt: dict.fromkeys(legal, 1.0) for prompt, (_, legal) in tree.infosets.items()}
+    dealt = beliefs(tree, passive)  # what is done does not depend on the cards
+    gaps, pooled, bases, deals, weights, wrong, count = [], [], [], [], [], 0, 0
     for (prompt, agent), texts in zip(asked, answers, strict=True):
         question, (reach, posterior) = _question(env, agent), posteriors[agent][prompt]
         guesses = [read_guess(text, question) for text in texts]
@@ -103,12 +150,15 @@ def _compare(
         count += len(guesses)
         gap = [total_variation(guess.weights, posterior) if guess.readable else 1.0 for guess in guesses]
         gaps.append(sum(gap) / len(gap))
+        readable = [guess.weights for guess in guesses if guess.readable]
+        average = {card: sum(each[card] for each in readable) / len(readable) for card in uniform if readable}
+        pooled.append(total_variation(average, posterior) if readable else 1.0)
         bases.append(total_variation(uniform, posterior))
+        deals.append(total_variation(dealt[prompt][1], posterior))
         weights.append(reach)
-    total = sum(weights)
-    return BeliefGap(
-        sum(w * gap for w, gap in zip(weights, gaps, strict=True)) / total,
-        max(gap for w, gap in zip(weights, gaps, strict=True) if w > 0),
-        sum(w * base for w, base in zip(weights, bases, strict=True)) / total,
-        wrong / count,
-    )
+
+    def mean(distances: Sequence[float]) -> float:
+        return sum(w * d for w, d in zip(weights, distances, strict=True)) / sum(weights)
+
+    largest = max(gap for w, gap in zip(weights, gaps, strict=True) if w > 0)
+    return BeliefGap(mean(gaps), largest, mean(pooled), mean(bases), mean(deals), wrong / count)
