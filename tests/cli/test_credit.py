@@ -18,6 +18,16 @@ def test_a_run_from_the_command_line(tmp_path, palaver):
     assert "2 contexts" in shown.out
 
 
+def test_the_worth_of_messages_is_kept_and_drawn_in_the_report(tmp_path, palaver):
+    run = tmp_path / "run"
+    small = ["train.steps=1", "train.prompts_per_step=1", "algorithm.group_size=2", "eval.n=0", f"--out={run}"]
+    assert palaver("train", "matrix-c3", *small).code == 0
+    printed = palaver("results", "analyse", str(run), "--messages", "--tasks", "2", "--json").out
+    assert json.loads(printed) == json.loads((run / "messages.json").read_text())
+    assert palaver("report", str(run)).code == 0
+    assert "return per 100 tokens" in (run / "report.html").read_text()
+
+
 def test_a_folder_without_a_run(tmp_path, palaver):
     told = palaver("results", "analyse", str(tmp_path))
     assert told.code == 2

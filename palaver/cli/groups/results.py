@@ -166,12 +166,14 @@ def _analyse_messages(run: Path, team: str, tasks: int, seed: int, as_json: bool
     if run.is_dir():
         need("the analysis of a run", "train")
         result = of_run(run, tasks, seed)
-        with writing(run):
-            replace_text(run / MESSAGES, json.dumps(asdict(result), indent=2))
-        note(f"kept as {run / MESSAGES}; palaver report {run} draws it")
     else:
         result = of_episodes(run, team, tasks, seed)
-    typer.echo(json.dumps(asdict(result), indent=2)) if as_json else _show_messages(result)
+    table = json.dumps(asdict(result), indent=2)
+    typer.echo(table) if as_json else _show_messages(result)
+    if run.is_dir():  # after it was printed, for the folder may be read-only
+        with writing(run):
+            replace_text(run / MESSAGES, table)
+        note(f"kept as {run / MESSAGES}; palaver report {run} draws it")
 
 
 def _show_messages(result: MessageWorth) -> None:
