@@ -42,8 +42,10 @@ FIGURES = {  # module that draws -> test of its figures
     "benchmarks/experiments/reasoning/table.py": "test_figures.py",
     "benchmarks/judge_audit/page.py": "test_figures.py",
     "benchmarks/reports/curriculum/page.py": "test_curriculum_report.py",
+    "benchmarks/reports/run_report/conventions.py": "test_messages_report.py",
     "benchmarks/reports/run_report/curves.py": "test_charts.py",
     "benchmarks/reports/run_report/league.py": "test_league_report.py",
+    "benchmarks/reports/run_report/messages.py": "test_messages_report.py",
     "benchmarks/reports/run_report/page.py": "test_report_command.py",
 }
 
