@@ -9,6 +9,7 @@ from palaver.agents.base.policy import Policy, act_batched
 from palaver.agents.simple import ScriptedPolicy
 from palaver.core import ConfigError, Message, Request, Sampling, stable_seed
 from palaver.envs.base.env import TextEnv
+from palaver.envs.base.exact import ExactGame
 from palaver.envs.base.inference_wrapper import InferenceWrapper
 from palaver.envs.base.questions import InferenceQuestion, read_guess
 from palaver.envs.base.wrappers import own_env
@@ -66,11 +67,8 @@ def belief_gap(
         raise ConfigError(f"{own.metadata['name']} is no game of cards, whose posterior is known exactly")
     tree, exact = GameTree.of(own.game), own.exact_game()
     assert exact is not None
-    profiles = {}
-    for name, players in (("team", team), ("partners", partners)):
-        chances, _ = team_chances(exact, {agent: players[agent] for agent in PLAYERS}, sampling)
-        rows = zip(exact.prompts, exact.actions, chances, strict=True)
-        profiles[name] = {prompt: dict(zip(legal, row, strict=True)) for prompt, legal, row in rows}
+    profiles = {"team": _profile(exact, team, sampling)}
+    profiles["partners"] = profiles["team"] if partners is team else _profile(exact, partners, sampling)
     sets = [(prompt, PLAYERS[player]) for prompt, (player, _) in tree.infosets.items()]
     asked = [(prompt, agent) for prompt, agent in sets if agent in (env.infer.agents or PLAYERS)]
     how = sampling if answering is None else answering
@@ -110,6 +108,13 @@ def belief_metrics(
         "belief/gap_deal": gap.deal,
         "belief/unreadable": gap.unreadable,
     }
+
+
+def _profile(game: ExactGame, team: Mapping[str, Policy], sampling: Mapping[str, Sampling]) -> Profile:
+    """Probabilities of the players' actions, by prompt."""
+    chances, _ = team_chances(game, {agent: team[agent] for agent in PLAYERS}, sampling)
+    rows = zip(game.prompts, game.actions, chances, strict=True)
+    return {prompt: dict(zip(legal, row, strict=True)) for prompt, legal, row in rows}
 
 
 def _request(env: CardGameEnv, prompt: str, agent: str, sampling: Mapping[str, Sampling], samples: int) -> Request:
