@@ -64,7 +64,7 @@ class Table:
 
 
 class TableLearner:
-    """Plain policy gradient of a table; the learning rate decays to a hundredth."""
+    """Plain policy gradient of a table; the learning rate decays to a twentieth."""
 
     remote, coef = False, 0.0
 
@@ -82,7 +82,7 @@ class TableLearner:
             scale = float(work.weight[row] * work.batch.advantage[row])
             sums = gradient.setdefault(prompt, np.zeros(count))
             sums += scale * (np.eye(count)[completion.token_ids[0]] - chances)
-        rate = self.config.optim.lr * 0.01 ** (work.step / self.config.train.steps)
+        rate = self.config.optim.lr * 0.05 ** (work.step / self.config.train.steps)
         for prompt, sums in gradient.items():
             old = self.policy.logits.get(prompt, [0.0] * len(sums))
             self.policy.logits[prompt] = [float(logit + rate * part) for logit, part in zip(old, sums, strict=True)]

@@ -155,15 +155,15 @@ def test_self_play_of_tables_leaves_uniform_play(tmp_path):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_league_of_tables_nears_the_equilibrium(tmp_path, seed):
-    """From .9167 in 4 CPU minutes; settings chosen on seeds from 100. Three of these end below .05, the worst .074."""
+    """From .9167 in 4 to 5 CPU minutes; settings chosen on seeds from 100 in a copy of the game without the trainer."""
     config = config_of(
         train={"steps": 2400},
-        league={"snapshot_every": 60},
+        league={"self_play": 1.0, "snapshot_every": 60},
         optim={"lr": 3.0},
-        kl={"coef": 0.15, "reference": "every:400"},
+        kl={"coef": 0.3},
         seed=seed,
     )
     train_tables(config, tmp_path / "run")
     last = lines(tmp_path / "run")[-1]
-    assert last["nash_conv"] <= 0.08
-    assert last["nash_conv/pool"] <= 0.08
+    assert last["nash_conv"] <= 0.05
+    assert last["nash_conv/pool"] <= 0.05
