@@ -17,6 +17,8 @@ from palaver.trainers.run.memory import GIB, ModelFacts, estimate
 from palaver.trainers.run.session import title
 from palaver.trainers.update.updater import Updater
 
+MANY = 1_000_000  # completions of a step, beyond which it would last for hours even with a tiny model
+
 
 def announce(
     config: RunConfig,
@@ -48,6 +50,12 @@ def announce(
     if need.total > free:
         hint = (
             "this may not fit: lower train.micro_tokens, set team.kind=lora or team.kind=shared, or policy.dtype=bf16"
+        )
+        console.print(Text(hint, style="yellow"))
+    if config.algorithm.turns == "tree" and rows > MANY:
+        hint = (
+            f"a step may have {rows:,} completions of one policy, as every turn branches: set "
+            "algorithm.turns=independent or lower algorithm.group_size, unless episodes end much sooner"
         )
         console.print(Text(hint, style="yellow"))
 

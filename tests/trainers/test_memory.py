@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
 from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.model.options import LoraOptions, ModelOptions
@@ -103,6 +105,24 @@ def test_most_rows(joint: str, turns: str, rows: int) -> None:
     """G = 3, two agents with a policy each, three turns, one task."""
     settings = RunConfig.model_validate({"algorithm": {"group_size": 3, "joint": joint, "turns": turns}})
     assert most_rows(settings, 1, 2, 3) == rows
+
+
+def test_a_tree_of_many_turns_is_warned_of(tmp_path, monkeypatch) -> None:
+    """Two agents share a model in 12 turns of 2 tasks, G = 4: 2 x 2 x (4 + ... + 4^12) completions."""
+    stop, shown = pytest.raises(DeviceMemoryError), io.StringIO()
+    monkeypatch.setattr(PolicyUpdater, "probe", fails)
+    values = {
+        "env": {"id": "matrix-v1", "game": "prisoners-dilemma", "repeats": 12, "feedback": True},
+        "policy": {"model": save_model(tmp_path / "m"), "max_tokens": 8},
+        "team": {"kind": "shared"},
+        "train": {"steps": 1, "prompts_per_step": 2},
+        "device": "cpu",
+    }
+    for turns in ("independent", "tree"):
+        run = parse(values | {"algorithm": {"name": "marloo", "group_size": 4, "turns": turns}})
+        with stop:
+            train(run, tmp_path / turns, console=Console(file=shown, width=500))
+        assert ("a step may have 89,478,480 completions" in shown.getvalue()) == (turns == "tree")
 
 
 def fails(*_: object) -> None:
