@@ -155,6 +155,20 @@ _SHIPPED = (
         },
     ),
     Spec(
+        id="tiny-hanabi-v0",
+        entry_point="palaver.envs.games.tiny_hanabi:TinyHanabiEnv",
+        summary="Tiny Hanabi: six games of two moves that need a convention; the best return is exact.",
+        agents=("p1", "p2"),
+        turns=2,
+        max_reward=10.0,
+        scripted={
+            "reference": "palaver.envs.games.reference:tiny_hanabi_reference",
+            "uniform": "palaver.envs.games.reference:uniform",
+            "lazy": "palaver.envs.base.scripted:lazy",
+        },
+        demonstrations="palaver.envs.games.tiny_hanabi:demonstrations",
+    ),
+    Spec(
         id="tictactoe-v0",
         entry_point="palaver.envs.games.tictactoe:TicTacToeEnv",
         summary="Tic-tac-toe, with a perfect player to compare with.",

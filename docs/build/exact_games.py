@@ -5,13 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palaver.envs.games import kuhn, leduc
+from palaver.envs.games import kuhn, leduc, tiny_hanabi
 from palaver.envs.games.cfr import cfr_plus
 from palaver.envs.games.game import ExtensiveGame
 from palaver.envs.games.lines import START, connect_four, tic_tac_toe
 from palaver.envs.games.reference import ALPHA, ITERATIONS
 from palaver.envs.games.search import exact_value
-from palaver.envs.games.solve import GameTree, Profile, expected_value, nash_conv, profile_of, uniform_weights
+from palaver.envs.games.solve import (
+    GameTree,
+    Profile,
+    best_team,
+    expected_value,
+    nash_conv,
+    profile_of,
+    uniform_weights,
+)
 from palaver.envs.matrix import games, solve
 from palaver.markdown import code, markdown_table
 
@@ -20,7 +28,7 @@ DIGITS = "---:"
 
 def parts(_kept_runs: Path) -> dict[str, str]:
     """Name -> Markdown of every table."""
-    return {"poker": _poker(), "matrix": _matrix(), "boards": _boards()}
+    return {"poker": _poker(), "matrix": _matrix(), "teams": _teams(), "boards": _boards()}
 
 
 def _poker() -> str:
@@ -57,6 +65,18 @@ def _matrix() -> str:
     return markdown_table(
         ("`matrix-v1`, one round", "uniform: NashConv", "last action: NashConv"), rows, ("---", DIGITS, DIGITS)
     )
+
+
+def _teams() -> str:
+    rows = []
+    for name in tiny_hanabi.PAYOFFS:
+        tree = GameTree.of(tiny_hanabi.TinyHanabi(name))
+        uniform = expected_value(tree, profile_of(tree, uniform_weights))
+        rows.append(
+            (name, str(len(tree.roots)), str(len(tree.infosets)), f"{uniform:.3f}", f"{best_team(tree)[0]:.3f}")
+        )
+    head = ("`tiny-hanabi-v0`", "deals", "information sets", "uniform: return", "best team")
+    return markdown_table(head, rows, ("---", DIGITS, DIGITS, DIGITS, DIGITS))
 
 
 def _boards() -> str:

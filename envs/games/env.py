@@ -10,7 +10,7 @@ from palaver.core import ConfigError
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.exact import ExactGame
 from palaver.envs.base.questions import InferenceQuestion
-from palaver.envs.base.tasks import Task, read_tasks
+from palaver.envs.base.tasks import Generate, Task, read_tasks
 from palaver.envs.games.game import PLAYERS, CardGame, ExtensiveGame
 from palaver.envs.games.solve import exact_game
 from palaver.envs.matrix.rules import Tally, action_index
@@ -23,7 +23,7 @@ class GameEnv(TextEnv):
 
     Attributes:
         game: its rules, of the class or set before `__init__`.
-        sample: file of its built-in tasks.
+        sample: file of its built-in tasks, or what makes them.
 
     Args:
         tasks: `sample`, or a path; a slice may follow.
@@ -41,7 +41,7 @@ class GameEnv(TextEnv):
     zero_sum = True
     shared_prompt_turns = (0,)
     game: ExtensiveGame[Any]
-    sample: ClassVar[Path]
+    sample: Path | Generate
 
     def __init__(
         self,
@@ -52,7 +52,8 @@ class GameEnv(TextEnv):
     ) -> None:
         game = self.game
         self.max_return = game.highest
-        self.penalty = 2 * game.highest if penalty is None else _penalty(penalty)
+        lowest = -game.highest if game.lowest is None else game.lowest
+        self.penalty = game.highest - lowest if penalty is None else _penalty(penalty)
         loaded, _ = read_tasks(tasks, lambda task: game.start(task["deal"]), sample=self.sample, fields={"deal": str})
         super().__init__(PLAYERS, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
         self.position = game.start(self.tasks[0]["deal"])
@@ -81,7 +82,8 @@ class GameEnv(TextEnv):
         payoff = self.game.payoff(self.position) if over else 0.0
         costs = [self.penalty if chosen is None and n == player else 0.0 for n in range(len(PLAYERS))]
         parts = [
-            {"payoff": sign * payoff + 0.0, "illegal": 0.0 - cost} for sign, cost in zip((1, -1), costs, strict=True)
+            {"payoff": sign * payoff + 0.0, "illegal": 0.0 - cost}
+            for sign, cost in zip(self.game.signs, costs, strict=True)
         ]
         answers = [chosen if n == player else 0 for n in range(len(PLAYERS))]
         self.tally = self.tally.add(answers, [part["payoff"] for part in parts])
@@ -90,7 +92,7 @@ class GameEnv(TextEnv):
             dict(zip(PLAYERS, parts, strict=True)),
             observations,
             terminated=over,
-            metrics={"outcome": self.tally.outcome() if over else 0.0},
+            metrics={"outcome": self.tally.outcome() if over else 0.0} if self.zero_sum else {},
             illegal={PLAYERS[player]: int(chosen is None)},
             can_act=() if over else tuple(observations),
         )

@@ -17,16 +17,20 @@ S = TypeVar("S")  # a state of a game: immutable
 
 
 class ExtensiveGame(Shared, ABC, Generic[S]):
-    """Rules of a zero-sum game of two players who act in turns.
+    """Rules of a game of two players who act in turns; zero-sum, unless `signs` says otherwise.
 
     Attributes:
         title: its name in prompts.
         highest: the most that a player can win.
+        lowest: the least that a player can win; None is minus the most.
+        signs: what a player wins, in payoffs of the first player: (1, 1) where both win the same.
         small: True if its tree is small enough to enumerate while a run trains.
     """
 
     title: str
     highest: float
+    lowest: float | None = None
+    signs = (1, -1)
     small = True
 
     @abstractmethod
@@ -55,7 +59,7 @@ class ExtensiveGame(Shared, ABC, Generic[S]):
 
     @abstractmethod
     def payoff(self, state: S) -> float:
-        """Payoff of the first player in a state that is over; the second player's is its negative."""
+        """Payoff of the first player in a state that is over; `signs` has the second player's."""
 
     @abstractmethod
     def rules(self, player: int) -> str:
@@ -76,7 +80,9 @@ class ExtensiveGame(Shared, ABC, Generic[S]):
 
     def result(self, state: S, player: int) -> str:
         """Last observation of a player, when the game is over."""
-        payoff = self.payoff(state) * (1 - 2 * player)
+        payoff = self.payoff(state) * self.signs[player]
+        if sum(self.signs):
+            return f"{self.view(state, player)}\nBoth earn {payoff:g}."
         outcome = "A draw" if payoff == 0 else f"You {'win' if payoff > 0 else 'lose'} {abs(payoff):g}"
         return f"{self.view(state, player)}\n{outcome}."
 

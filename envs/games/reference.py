@@ -15,11 +15,11 @@ from typing import Any
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.scripted import observed
-from palaver.envs.games import kuhn, leduc
+from palaver.envs.games import kuhn, leduc, tiny_hanabi
 from palaver.envs.games.cfr import cfr_plus
 from palaver.envs.games.lines import LineGame, connect_four, tic_tac_toe
 from palaver.envs.games.search import best_actions
-from palaver.envs.games.solve import GameTree, Profile
+from palaver.envs.games.solve import GameTree, Profile, best_team
 
 ALPHA = 1 / 6  # of Kuhn's family
 ITERATIONS = 200  # of CFR+
@@ -86,6 +86,11 @@ def leduc_player(_env: TextEnv, _agent: str, seed: int) -> Player:
     return _player(leduc_reference, seed)
 
 
+def tiny_hanabi_player(_env: TextEnv, _agent: str, seed: int) -> Player:
+    """Player of one game that plays a best team's part."""
+    return _player(tiny_hanabi_reference, seed)
+
+
 def tictactoe_player(_env: TextEnv, _agent: str, seed: int) -> Player:
     """Player of one game that plays perfectly."""
     return _player(tictactoe_reference, seed)
@@ -124,5 +129,14 @@ def _leduc() -> Profile:
     return cfr_plus(GameTree.of(leduc.GAME), ITERATIONS)
 
 
+@functools.cache
+def _tiny_hanabi() -> Profile:
+    games = (
+        tiny_hanabi.TinyHanabi(name, show_payoffs=shown) for name in tiny_hanabi.PAYOFFS for shown in (False, True)
+    )
+    return {prompt: row for game in games for prompt, row in best_team(GameTree.of(game))[1].items()}
+
+
 kuhn_reference = ProfilePlayer(_kuhn)  # the equilibrium of Kuhn poker with α = 1/6
 leduc_reference = ProfilePlayer(_leduc)  # the average policy of CFR+ in Leduc hold'em
+tiny_hanabi_reference = ProfilePlayer(_tiny_hanabi)  # a best team of each of the six games

@@ -6,6 +6,7 @@ set, see `ExtensiveGame.prompt`, so the profile of a language model is its answe
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,10 +47,12 @@ class GameTree:
     Attributes:
         roots: first node and probability of each deal.
         infosets: observation -> the player who acts, and its legal actions.
+        signs: of the game, see there.
     """
 
     roots: tuple[tuple[Node, float], ...]
     infosets: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    signs: tuple[int, int] = (1, -1)
 
     @classmethod
     def of(cls, game: ExtensiveGame[Any]) -> GameTree:
@@ -66,7 +69,7 @@ class GameTree:
             return Node(player, prompt, actions, tuple(grow(game.after(state, act)) for act in actions), held=held)
 
         roots = tuple((grow(game.start(deal)), chance) for deal, chance in game.deals().items())
-        return cls(roots, infosets)
+        return cls(roots, infosets, game.signs)
 
 
 def uniform_weights(observations: Sequence[str], actions: Sequence[tuple[str, ...]]) -> list[list[float]]:
@@ -94,7 +97,7 @@ def profile_of(tree: GameTree, weights: Weights) -> dict[str, dict[str, float]]:
 
 
 def expected_value(tree: GameTree, profile: Profile) -> float:
-    """Expected payoff of the first player; the second player's is its negative."""
+    """Expected payoff of the first player."""
 
     def value(node: Node) -> float:
         if node.player is None:
@@ -113,7 +116,7 @@ def best_response(tree: GameTree, profile: Profile, player: int) -> tuple[float,
     In each information set the action is best for the sum over its states, weighted by the probability that chance and
     the other player lead there. Players remember what they saw, so the sets form a tree and one pass is enough.
     """
-    sign = 1 - 2 * player
+    sign = tree.signs[player]
     states: dict[str, list[tuple[Node, float]]] = {}
 
     def collect(node: Node, reach: float) -> None:
@@ -247,4 +250,31 @@ def nash_conv(tree: GameTree, profile: Profile) -> float:
 
     In a zero-sum game the payoffs cancel, so it is the sum of both best responses' values.
     """
-    return sum(best_response(tree, profile, player)[0] for player in (0, 1))
+    best = sum(best_response(tree, profile, player)[0] for player in (0, 1))
+    return best - sum(tree.signs) * expected_value(tree, profile) if sum(tree.signs) else best
+
+
+def best_team(tree: GameTree) -> tuple[float, dict[str, dict[str, float]]]:
+    """Value and profile of the best team in a game whose players win the same.
+
+    Some best team draws nothing, so the second player's best responses to all pure policies of the first are enough.
+    Where that team never comes all actions are equally likely.
+
+    Args:
+        tree: of a game in which the first player has few pure policies.
+    """
+    prompts = [prompt for prompt, (player, _) in tree.infosets.items() if player == 0]
+    uniform = profile_of(tree, uniform_weights)
+
+    def pure(answers: Mapping[str, str]) -> dict[str, dict[str, float]]:
+        return {
+            prompt: {action: float(action == answers[prompt]) for action in tree.infosets[prompt][1]}
+            for prompt in answers
+        }
+
+    found = []
+    for actions in itertools.product(*(tree.infosets[prompt][1] for prompt in prompts)):
+        first = pure(dict(zip(prompts, actions, strict=True)))
+        value, answers = best_response(tree, uniform | first, 1)
+        found.append((value, uniform | first | pure(answers)))
+    return max(found, key=lambda pair: pair[0])

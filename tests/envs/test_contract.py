@@ -27,6 +27,7 @@ VARIANTS = {
         {"game": "prisoners-dilemma", "repeats": 3, "illegal": -1, "max_length": 40},
     ],
     "kuhn-v0": [{"penalty": 0, "max_length": 60}],
+    "tiny-hanabi-v0": [{"game": "F", "show_payoffs": True, "max_length": 60}],
     "connect4-v0": [{"rows": 4, "columns": 3, "length": 3, "tasks": "sample[:1]"}],
     "hidden-profile-v0": [{"form": "tiny", "rounds": 1}, {"profile": "full"}, {"agents": 5, "cost": 0.1, "rounds": 0}],
     "trust-and-split-v0": [{"rounds": 2, "max_length": 200}],
@@ -82,6 +83,7 @@ EARLY = {
     "kuhn-v0",
     "leduc-v0",
     "tictactoe-v0",
+    "tiny-hanabi-v0",
     "connect4-v0",
     "hanabi-v0",
 }  # an action is drawn for silence, and may end the game

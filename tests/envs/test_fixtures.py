@@ -160,6 +160,12 @@ FIXTURES = {
         [Case([("bet", None), (None, b"fold")], (1.0, -1.0), 1)],
         [{"deal": "K J K"}], most=13.0,
     ),
+    "tiny-hanabi-v0": Fixture(
+        Case([("blue", None), (None, "red")], (10.0, 10.0)),
+        Case([("red", None), (None, "green")], (0.0, 0.0)),
+        [Case([("green", "red"), (None, b"green")], (8.0, 8.0), 2)],
+        [{"deal": "1 1"}], most=10.0,
+    ),
     "tictactoe-v0": Fixture(  # one cell is free: a text that names none takes it, and costs 2
         Case([("9", None)], (1.0, -1.0)),
         Case([("cell 9.", None)], (1.0, -1.0)),
