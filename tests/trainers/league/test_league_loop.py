@@ -155,7 +155,10 @@ def test_self_play_of_tables_leaves_uniform_play(tmp_path):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_league_of_tables_nears_the_equilibrium(tmp_path, seed):
-    """From .9167 in 4 to 5 CPU minutes; settings chosen on seeds from 100 in a copy of the game without the trainer."""
+    """From .9167 in 4 to 5 CPU minutes: .050, .034, .022, .025, .020.
+
+    Settings were chosen in a copy of the game without the trainer, where the largest of 64 other seeds was .059.
+    """
     config = config_of(
         train={"steps": 2400},
         league={"self_play": 1.0, "snapshot_every": 60},
@@ -165,5 +168,5 @@ def test_a_league_of_tables_nears_the_equilibrium(tmp_path, seed):
     )
     train_tables(config, tmp_path / "run")
     last = lines(tmp_path / "run")[-1]
-    assert last["nash_conv"] <= 0.05
+    assert last["nash_conv"] <= 0.06
     assert last["nash_conv/pool"] <= 0.05
