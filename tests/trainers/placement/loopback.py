@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 
-from palaver.trainers.config.placement import workers
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.placement import ray_workers
 from palaver.trainers.placement.ray_workers import PlacementLostError
-from palaver.trainers.placement.remote import WorkerLearner
-from palaver.trainers.placement.worker import Failure, PolicyWorker, WorkerSetup
+from palaver.trainers.placement.remote import worker_learners
+from palaver.trainers.placement.worker import Failure, PolicyWorker, WorkerSetup, worker_setups
 
 
 def carried(value: Any) -> Any:
@@ -25,8 +24,9 @@ def carried(value: Any) -> Any:
 class LoopbackHost:
     """Calls of a worker; `before` is called with the method's name before each, and may raise."""
 
-    def __init__(self, name: str, setup: WorkerSetup, before: Callable[[str], None]) -> None:
-        self.name, self._before = name, before
+    def __init__(self, setup: WorkerSetup, before: Callable[[str], None]) -> None:
+        self.name, self._before, self.gone = setup.worker, before, False
+        self.acted = False
         self.worker = PolicyWorker(carried(setup))
 
     def call(self, target: str, method: str, *arguments: Any, keep: str = "") -> Any:
@@ -36,12 +36,18 @@ class LoopbackHost:
         return self._result("read", self.worker.read, target, *names)
 
     def act_batched(self, queries: Sequence[Any]) -> Any:
+        self.acted = True
         return self._result("act", self.worker.act, [(policy.name, request) for policy, request in queries])
+
+    def send(self, target: str, other: LoopbackHost) -> None:
+        other.call(target, "take_weights", self.call(target, "sent_weights"))
 
     def load(self) -> Any:
         return self._result("load", self.worker.load)
 
     def _result(self, method: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+        if self.gone:
+            raise PlacementLostError(f"{self.name} has ended")
         self._before(method)
         result = carried(function(*carried(arguments), **settings))
         if isinstance(result, Failure):
@@ -66,12 +72,13 @@ class Loopback:
 
     @contextmanager
     def learners(self, config: RunConfig, agents: Sequence[str], folder: Path, start: Path | None) -> Iterator[Any]:
-        threads = torch.get_num_threads()
-        self.hosts = [
-            LoopbackHost(name, WorkerSetup(config, members, start, threads), self.before)
-            for name, members in workers(config.team, agents).items()
-        ]
-        yield [WorkerLearner(host, facts) for host in self.hosts for facts in host.load()]
+        setups = worker_setups(config, agents, start, torch.get_num_threads())
+        hosts = self.hosts = [LoopbackHost(setup, self.before) for setup in setups]
+        try:
+            yield worker_learners([(host, host.load()) for host in hosts])
+        finally:
+            for host in hosts:
+                host.gone = True
 
     def before(self, method: str) -> None:
         self.counts[method] = self.counts.get(method, 0) + 1
