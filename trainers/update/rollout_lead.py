@@ -6,6 +6,7 @@ one update behind. A checkpoint after step k holds the rollout of step k + 1, so
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -60,8 +61,8 @@ class Overlap:
 def meanwhile(draw: Callable[[int], StepRollout], step: int, pending: dict[int, StepRollout]) -> Iterator[Overlap]:
     """Draw the rollout of `step` in a thread while the block runs; wait for it and add it to `pending`.
 
-    An error of the block is raised at once, and its rollout is given up: it ends with the workers that it asks. An
-    error of the rollout is raised at the end of the block.
+    An error of either is raised when both have ended, that of the block if both have one. `KeyboardInterrupt` waits for
+    nothing: the thread ends with the workers that it asks.
 
     Args:
         draw: step -> its rollout.
@@ -87,7 +88,7 @@ def meanwhile(draw: Callable[[int], StepRollout], step: int, pending: dict[int, 
         pending[step] = drawn.result()
         times.waited = time.perf_counter() - updated
     finally:
-        pool.shutdown(wait=False)
+        pool.shutdown(wait=not isinstance(sys.exc_info()[1], KeyboardInterrupt))
 
 
 RECORDS = (StepRollout, ResampledEpisodes, Batch, Episode, Turn, CutState, Completion, Message, ToolCall, ToolStep)

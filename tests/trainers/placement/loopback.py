@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +26,7 @@ class LoopbackHost:
     """Calls of a worker; `before` is called with the method's name before each, and may raise."""
 
     def __init__(self, setup: WorkerSetup, before: Callable[[str], None]) -> None:
-        self.name, self._before, self.gone = setup.worker, before, False
-        self.acted = False
+        self.name, self._before, self.acted = setup.worker, before, False
         self.worker = PolicyWorker(carried(setup))
 
     def call(self, target: str, method: str, *arguments: Any, keep: str = "") -> Any:
@@ -46,8 +46,6 @@ class LoopbackHost:
         return self._result("load", self.worker.load)
 
     def _result(self, method: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
-        if self.gone:
-            raise PlacementLostError(f"{self.name} has ended")
         self._before(method)
         result = carried(function(*carried(arguments), **settings))
         if isinstance(result, Failure):
@@ -60,6 +58,7 @@ class Loopback:
 
     def __init__(self, *losses: tuple[str, int]) -> None:
         self.losses, self.counts, self.hosts = list(losses), dict[str, int](), list[LoopbackHost]()
+        self._lock = threading.Lock()  # workers answer in threads
 
     def install(self, monkeypatch: Any) -> Loopback:
         monkeypatch.setattr(ray_workers, "cluster", self.cluster)
@@ -73,15 +72,12 @@ class Loopback:
     @contextmanager
     def learners(self, config: RunConfig, agents: Sequence[str], folder: Path, start: Path | None) -> Iterator[Any]:
         setups = worker_setups(config, agents, start, torch.get_num_threads())
-        hosts = self.hosts = [LoopbackHost(setup, self.before) for setup in setups]
-        try:
-            yield worker_learners([(host, host.load()) for host in hosts])
-        finally:
-            for host in hosts:
-                host.gone = True
+        self.hosts = [LoopbackHost(setup, self.before) for setup in setups]
+        yield worker_learners([(host, host.load()) for host in self.hosts])
 
     def before(self, method: str) -> None:
-        self.counts[method] = self.counts.get(method, 0) + 1
-        if (loss := (method, self.counts[method])) in self.losses:
+        with self._lock:
+            count = self.counts[method] = self.counts.get(method, 0) + 1
+        if (loss := (method, count)) in self.losses:
             self.losses.remove(loss)
             raise PlacementLostError(f"lost in {method}")

@@ -178,25 +178,49 @@ def test_an_error_of_the_update_reaches_the_user(model, tmp_path, monkeypatch):
         train(settings(model, lead=1, optim={"lr": 1e300}), tmp_path / "run", console=quiet())
 
 
-def test_an_error_of_the_update_does_not_wait_for_the_rollout():
-    ended = threading.Event()
+def interrupt(asked: threading.Event) -> None:
+    asked.wait(20)
+    raise KeyboardInterrupt
+
+
+def test_an_error_waits_for_the_rollout_and_an_interrupt_does_not():
+    asked, ended, pending = threading.Event(), threading.Event(), {}
 
     def draw(step):
-        ended.wait(20)
-        return step
+        asked.set()
+        time.sleep(0.2)
+        ended.set()
+        raise ConfigError("of the rollout")
 
-    pending = {}
-    began = time.monotonic()
     with pytest.raises(PlacementLostError, match="gone"), meanwhile(draw, 2, pending):
         raise PlacementLostError("gone")
-    assert time.monotonic() - began < 5
-    ended.set()
+    assert ended.is_set()
+    with pytest.raises(ConfigError, match="of the rollout"), meanwhile(draw, 2, pending):
+        pass
+    asked.clear()
+    ended.clear()
+    with pytest.raises(KeyboardInterrupt), meanwhile(draw, 2, pending):
+        interrupt(asked)
+    assert not ended.is_set()
+    assert ended.wait(20)
     assert not pending
-    with meanwhile(lambda step: step, 3, pending) as overlap:
-        time.sleep(0.05)
+
+
+def test_the_time_of_an_overlap():
+    """A rollout that ends 0.1 s after the update beside it."""
+    updated, pending = threading.Event(), {}
+
+    def draw(step):
+        updated.wait(20)
+        time.sleep(0.1)
+        return step
+
+    with meanwhile(draw, 3, pending) as overlap:
+        time.sleep(0.1)
+        updated.set()
     assert pending == {3: 3}
-    assert overlap.drawing >= 0
-    assert 0 <= overlap.waited < 0.05
+    assert overlap.drawing - overlap.waited > 0.05
+    assert overlap.waited >= 0.09
 
 
 # --- vLLM ------------------------------------------------------------------------------------------
