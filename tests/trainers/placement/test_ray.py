@@ -85,7 +85,7 @@ def apart(config):
 AHEAD = {"algorithm": {"name": "magrpo", "surrogate": "clip"}, "train": {"steps": 4, "rollout_lead": 1}}
 
 
-@pytest.mark.parametrize(("kind", "lead"), [("separate", 0), ("separate", 1), ("shared", 1), ("lora", 0), ("lora", 1)])
+@pytest.mark.parametrize(("kind", "lead"), [("separate", 0), ("shared", 1), ("lora", 1)])
 def test_a_run_with_samplers_apart_equals_the_run_in_this_process(model, tmp_path, kind, lead):
     local = settings(model, "magrpo", kind, "local", **(AHEAD if lead else {}))
     train(local, tmp_path / "local", console=quiet())
