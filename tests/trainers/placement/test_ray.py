@@ -133,16 +133,16 @@ def test_a_killed_actor_changes_no_number(model, tmp_path, seed, place):
 
 @pytest.mark.parametrize("lead", [0, 1])
 def test_a_killed_sampler_changes_no_number(model, tmp_path, monkeypatch, lead):
-    """The sampler of one agent ends in a rollout of step 4; the run goes on from the checkpoint of step 2."""
+    """The sampler ends in the rollout of step 4; the run goes on from the latest checkpoint."""
     steps = {"train": {"steps": 6, "checkpoint_every": 2, "rollout_lead": lead}, "eval": {"n": 0}}
-    local = settings(model, placement="local", **(AHEAD | steps))
+    local = settings(model, kind="shared", placement="local", **(AHEAD | steps))
     train(local, tmp_path / "local", console=quiet())
     roll, killed = PolicyGradientLoop.rolled, []
 
     def interrupted(self, step, team):
         if step == 4 and not killed:
             sampler = self.updater.learners[0].policy.shared_engine
-            assert sampler.name == "sampler of a1"
+            assert sampler.name == "sampler of shared"
             with pytest.raises(ray.exceptions.RayActorError):
                 ray.get(sampler.actor.__ray_call__.remote(lambda _: os.kill(os.getpid(), signal.SIGKILL)))
             killed.append(step)
@@ -152,7 +152,7 @@ def test_a_killed_sampler_changes_no_number(model, tmp_path, monkeypatch, lead):
     console = quiet()
     train(apart(local), tmp_path / "ray", console=console)
     assert killed
-    said = "the worker 'sampler of a1' is gone (during 'act'); going on from step 2 with new workers"
+    said = "the worker 'sampler of shared' is gone (during 'act'); going on from step 2 with new workers"
     assert said in " ".join(console.file.getvalue().split())
     assert numbers(tmp_path / "ray") == numbers(tmp_path / "local")
     assert not vanish(actors)
