@@ -67,8 +67,8 @@ class RayHost:
 
     def send(self, target: str, other: RayHost) -> None:
         """See `Host.send`; the weights go through Ray's object store, and not through this process."""
-        weights = self.actor.call.remote(target, "sent_weights")
-        other._result(other.actor.call.remote(target, "take_weights", weights), "take_weights")
+        sent = self.actor.sent_weights.remote(target)
+        other._result(other.actor.take_weights.remote(target, sent), "take_weights")
 
     def load(self) -> list[PolicyFacts]:
         """See `PolicyWorker.load`."""

@@ -168,6 +168,14 @@ class PolicyWorker:
         except PalaverError as error:
             return Failure(type(error), str(error))
 
+    def sent_weights(self, target: str) -> Any:
+        """Version and weights of a policy."""
+        return self._objects[target].sent_weights()
+
+    def take_weights(self, target: str, sent: Any) -> None:
+        """Give a policy what `sent_weights` returned on the worker that trains it."""
+        self._objects[target].take_weights(sent)
+
     def call(self, target: str, method: str, *arguments: Any, keep: str = "") -> Any:
         """Call a method of an object; return its result, or keep it under the key `keep`."""
         try:

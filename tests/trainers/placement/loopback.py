@@ -40,7 +40,8 @@ class LoopbackHost:
         return self._result("act", self.worker.act, [(policy.name, request) for policy, request in queries])
 
     def send(self, target: str, other: LoopbackHost) -> None:
-        other.call(target, "take_weights", self.call(target, "sent_weights"))
+        sent = self._result("sent_weights", self.worker.sent_weights, target)
+        other._result("take_weights", other.worker.take_weights, target, sent)
 
     def load(self) -> Any:
         return self._result("load", self.worker.load)
