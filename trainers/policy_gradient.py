@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,7 +33,7 @@ from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.loop import BaseLoop
 from palaver.trainers.update.engine_drift import bound, check_engine
 from palaver.trainers.update.learner import Learner
-from palaver.trainers.update.rollout_lead import StepRollout, to_plain
+from palaver.trainers.update.rollout_lead import Overlap, StepRollout, meanwhile, to_plain
 from palaver.trainers.update.updater import Updater
 from palaver.utils.run_folder import replace_text
 
@@ -64,12 +65,14 @@ class PolicyGradientLoop(BaseLoop):
         rolled = time.perf_counter()
         everyone = self.session.distributed.gather([*drawn.episodes, *drawn.replaced])
         behind = self.updater.staleness(batch)
-        estimated = self.updater.estimate_advantages(batch)
-        try:
-            learned = self.updater.update(estimated, step)
-        except NumericalError as error:
-            raise self.save_failed_rows(error, estimated.batch, episodes, step) from error
-        batch, done = estimated.batch, time.perf_counter()
+        with meanwhile(self.draw, step + 1, self.pending) if self.overlaps(step) else nullcontext(Overlap()) as overlap:
+            estimated = self.updater.estimate_advantages(batch)
+            try:
+                learned = self.updater.update(estimated, step)
+            except NumericalError as error:
+                raise self.save_failed_rows(error, estimated.batch, episodes, step) from error
+        self.updater.send_weights()
+        batch, done, waited = estimated.batch, time.perf_counter(), rolled - began + overlap.waited
         if self.session.run_logger:
             self.session.run_logger.episodes("train", step, everyone)
         completions, tokens = self.session.distributed.all_sum(
@@ -92,28 +95,37 @@ class PolicyGradientLoop(BaseLoop):
             "completions": completions,
             "sampled_tokens": tokens,
             "tokens_per_s": tokens / (done - began),
-            "time/rollout_s": rolled - began,
-            "time/update_s": done - rolled,
+            "time/rollout_s": waited,
+            "time/update_s": done - began - waited,
+            **({"time/overlap_s": overlap.drawing - overlap.waited} if overlap.drawing else {}),
         }
 
     def next_rollout(self, step: int) -> StepRollout:
-        """Rollout of a step; first, those up to `train.rollout_lead` steps ahead are drawn."""
+        """Rollout of a step; first, those up to `train.rollout_lead` steps ahead are drawn, but for overlaps."""
         train = self.session.config.train
-        for ahead in range(step, min(step + train.rollout_lead, train.steps) + 1):
+        lead = 0 if self.overlaps(step) else train.rollout_lead
+        for ahead in range(step, min(step + lead, train.steps) + 1):
             if ahead not in self.pending:
+                self.updater.assign(self.seated(ahead))
                 self.pending[ahead] = self.draw(ahead)
         if train.rollout_lead:
             self.updater.assign(self.seated(step))
         return self.pending.pop(step)
 
+    def overlaps(self, step: int) -> bool:
+        """Return whether the next rollout is drawn while update `step` runs, by the same policies for each agent."""
+        config = self.session.config
+        if not (config.train.rollout_lead and config.placement.apart) or step == config.train.steps:
+            return False
+        return step + 1 not in self.pending and self.seating(step) == self.seating(step + 1)
+
     def draw(self, step: int) -> StepRollout:
-        """Roll out a step and make its batch.
+        """Roll out a step and make its batch; the updater is assigned already, and not changed.
 
         Raises:
             NumericalError: an engine with a copy of the weights computes with others.
         """
         config, team = self.session.config, self.seated(step)
-        self.updater.assign(team)
         drawn = ResampledEpisodes(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
         episodes = only_scored(drawn.episodes, f"in step {step}")
         batch, cache = make_batch(episodes, self.updater.agents), config.algorithm.overlong
@@ -174,7 +186,8 @@ class PolicyGradientLoop(BaseLoop):
         drifts: dict[str, float] = {}
         for learner in learners:
             try:
-                batch, drift = check_engine(batch, learner, bound(self.session.config))
+                scorer = learner.sampler if self.session.config.train.rollout_lead else learner
+                batch, drift = check_engine(batch, learner, bound(self.session.config), scorer)
             except NumericalError as error:
                 raise self.save_failed_rows(error, batch, episodes, step) from error
             drifts |= {f"{agent}/engine_drift": drift for agent in learner.agents}

@@ -99,6 +99,20 @@ def test_weights_gradients_and_moments(qwen) -> None:
     assert plan(qwen, exact)["shared"].weights == (4 + 4) * NUMBERS
 
 
+@pytest.mark.parametrize("kind", ["separate", "shared", "lora"])
+def test_samplers_apart(qwen, kind) -> None:
+    """A sampler holds 4 bytes a number and the copy, of adapters the base twice; keys and values move to it."""
+    placement = {"kind": "ray", "samplers": {"place": "apart"}}
+    found = plan(qwen, run(team={"kind": kind}, placement=placement, kl={"coef": 0.1}))
+    row = "separate, a GPU for each agent" if kind == "separate" else kind
+    learner, sampler = found[f"{row}: a learner"], found[f"{row}: its sampler apart"]
+    assert learner.weights + learner.optimizer == found[row].weights + found[row].optimizer
+    assert (learner.cache, learner.activations) == (0, found[row].activations)
+    assert sampler.weights == (4 * NUMBERS + 2 * 4 * ADAPTER if kind == "lora" else 6 * NUMBERS)
+    assert (sampler.optimizer, sampler.cache, sampler.activations) == (0, found[row].cache, 0)
+    assert not any("sampler" in name for name in plan(qwen, run()))
+
+
 def test_the_known_totals() -> None:
     """18 bytes: 0.6B take 11 GB, as scale by hand: 1.7B 31, 4B 72, 8B 147."""
     assert round(18 * NUMBERS / 1e9) == 11

@@ -19,6 +19,16 @@ class ResourcesConfig(Section):
     gpus: float | None = Field(None, ge=0)
 
 
+class SamplersConfig(ResourcesConfig):
+    """Workers that sample with copies of the weights; null: as many CPUs and GPUs as the policy's own worker."""
+
+    place: Literal["colocated", "apart"] = Field(
+        "colocated",
+        description="colocated: the worker that trains a policy samples; apart: another one, which gets the weights "
+        "after every update",
+    )
+
+
 class PlacementConfig(Section):
     """Processes that hold the trained policies."""
 
@@ -32,15 +42,21 @@ class PlacementConfig(Section):
     cpus: float = Field(1.0, gt=0, description="CPUs of each worker")
     gpus: float = Field(0.0, ge=0, description="GPUs of each worker")
     policies: dict[str, ResourcesConfig] = Field({}, description="resources of single policies, by agent")
+    samplers: SamplersConfig = SamplersConfig()
     timeout_s: float = Field(1800.0, gt=0, description="seconds after which a call counts as lost")
     retries: int = Field(2, ge=0, description="lost workers after which the run goes on from its latest checkpoint")
 
-    def resources(self, policy: str) -> dict[str, float]:
-        """Resources of the worker of a policy, as Ray names them; none that is 0."""
-        own = self.policies.get(policy, ResourcesConfig())
+    @property
+    def apart(self) -> bool:
+        """True if policies are sampled and trained by different workers."""
+        return self.samplers.place == "apart"
+
+    def resources(self, policy: str, *, sampler: bool = False) -> dict[str, float]:
+        """Resources of the worker of a policy, or of its sampler, as Ray names them; none that is 0."""
+        own, samplers = self.policies.get(policy, ResourcesConfig()), self.samplers if sampler else ResourcesConfig()
         wanted = {
-            "CPU": self.cpus if own.cpus is None else own.cpus,
-            "GPU": self.gpus if own.gpus is None else own.gpus,
+            "CPU": next(cpus for cpus in (samplers.cpus, own.cpus, self.cpus) if cpus is not None),
+            "GPU": next(gpus for gpus in (samplers.gpus, own.gpus, self.gpus) if gpus is not None),
         }
         return {name: amount for name, amount in wanted.items() if amount}
 
@@ -61,8 +77,23 @@ def refuse_placement(placement: PlacementConfig, team: TeamConfig, agents: Seque
     """Refuse a placement that does not fit the team.
 
     Raises:
-        ConfigError: resources of an unknown worker, or devices of agents, which Ray assigns.
+        ConfigError: samplers without workers, resources of an unknown worker, or devices of agents, which Ray assigns.
     """
+    asked = [name for name in ("cpus", "gpus") if getattr(placement.samplers, name) is not None]
+    refuse(
+        [
+            (
+                placement.apart and placement.kind == "local",
+                "placement.samplers.place=apart gives samplers Ray actors of their own, and placement.kind=local has "
+                "none: set placement.kind=ray, or placement.samplers.place=colocated",
+            ),
+            (
+                asked and not placement.apart,
+                f"placement.samplers.{''.join(asked[:1])} is of samplers apart, and those of this run are their "
+                "learners: set placement.samplers.place=apart",
+            ),
+        ]
+    )
     if placement.kind == "local":
         return
     known = list(workers(team, agents))

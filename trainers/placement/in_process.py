@@ -37,6 +37,17 @@ def load_learners(
     return make_learners(config, trainable_team(config, spec, agents, distributed.device, start), distributed, start)
 
 
+def load_samplers(
+    config: RunConfig, spec: Spec, agents: Sequence[str], distributed: Distributed, start: Path | None = None
+) -> list[PolicyUpdater]:
+    """Load copies of the trained policies that sample and score: they have no reference, and no state of an optimiser.
+
+    Their weights and versions are those that are sent to them; see `load_learners`.
+    """
+    free = config.model_copy(update={"kl": config.kl.model_copy(update={"coef": 0.0})})
+    return make_learners(free, trainable_team(config, spec, agents, distributed.device, start), distributed)
+
+
 def make_learners(
     config: RunConfig, trained: Mapping[str, LLMPolicy], distributed: Distributed, start: Path | None = None
 ) -> list[PolicyUpdater]:

@@ -22,10 +22,10 @@ from typing import Any, cast
 import torch
 
 from palaver.core import Completion, ConfigError, PalaverError, Request, need
-from palaver.trainers.config.placement import PlacementConfig, workers
+from palaver.trainers.config.placement import PlacementConfig
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.placement.remote import WorkerLearner, WorkerPolicy
-from palaver.trainers.placement.worker import Failure, PolicyFacts, PolicyWorker, WorkerSetup
+from palaver.trainers.placement.remote import WorkerPolicy, worker_learners
+from palaver.trainers.placement.worker import Failure, PolicyFacts, PolicyWorker, worker_setups
 from palaver.trainers.update.learner import Learner
 from palaver.utils.machine import usable_cores
 
@@ -64,6 +64,11 @@ class RayHost:
         """See `palaver.agents.base.policy.act_batched`."""
         named = [(policy.name, request) for policy, request in queries]
         return cast(list[list[Completion]], self._result(self.actor.act.remote(named), "act"))
+
+    def send(self, target: str, other: RayHost) -> None:
+        """See `Host.send`; the weights go through Ray's object store, and not through this process."""
+        sent = self.actor.sent_weights.remote(target)
+        other._result(other.actor.take_weights.remote(target, sent), "take_weights")
 
     def load(self) -> list[PolicyFacts]:
         """See `PolicyWorker.load`."""
@@ -142,7 +147,7 @@ def _refuse_unreachable(address: str | None) -> None:
 def ray_learners(
     config: RunConfig, agents: Sequence[str], folder: Path, start: Path | None
 ) -> Iterator[Sequence[Learner]]:
-    """Learners in Ray actors, one actor for each model; they end with the block.
+    """Learners in Ray actors, one actor for each model and one for its sampler if apart; they end with the block.
 
     Args:
         config: config of the run.
@@ -158,27 +163,27 @@ def ray_learners(
     ray = importlib.import_module("ray")
     groups = importlib.import_module("ray.util.placement_group")
     strategies = importlib.import_module("ray.util.scheduling_strategies")
-    placed = workers(config.team, agents)
-    bundles = [config.placement.resources(name) for name in placed]
-    refuse_short(bundles, ray.cluster_resources())
-    group = groups.placement_group(bundles)
+    threads, paths = torch.get_num_threads(), tuple(sys.path)
+    setups = worker_setups(config, agents, start and start.absolute(), threads, paths)
+    refuse_short([setup.resources for setup in setups], ray.cluster_resources(), apart=config.placement.apart)
+    group = groups.placement_group([setup.resources for setup in setups])
     hosts: list[RayHost] = []
     try:
         if not group.wait(min(ROOM_S, config.placement.timeout_s)):
             raise PlacementLostError("the cluster has the resources of this run, but others use them")
-        places = [strategies.PlacementGroupSchedulingStrategy(group, index) for index in range(len(bundles))]
-        _refuse_unshared(dict(zip(placed, places, strict=True)), folder, config.placement.timeout_s)
-        for (name, members), bundle, place in zip(placed.items(), bundles, places, strict=True):
+        places = [strategies.PlacementGroupSchedulingStrategy(group, index) for index in range(len(setups))]
+        named = {setup.worker: place for setup, place in zip(setups, places, strict=True)}
+        _refuse_unshared(named, folder, config.placement.timeout_s)
+        for setup, place in zip(setups, places, strict=True):
             actor = ray.remote(PolicyWorker).options(
-                num_cpus=bundle.get("CPU", 0),
-                num_gpus=bundle.get("GPU", 0),
+                num_cpus=setup.resources.get("CPU", 0),
+                num_gpus=setup.resources.get("GPU", 0),
                 max_restarts=0,
                 max_task_retries=0,
                 scheduling_strategy=place,
             )
-            setup = WorkerSetup(config, members, start and start.absolute(), torch.get_num_threads(), tuple(sys.path))
-            hosts.append(RayHost(name, actor.remote(setup), config.placement.timeout_s))
-        yield [WorkerLearner(host, facts) for host, loaded in _loaded(hosts) for facts in loaded]
+            hosts.append(RayHost(setup.worker, actor.remote(setup), config.placement.timeout_s))
+        yield worker_learners(_loaded(hosts))
     finally:
         for host in hosts:
             ray.kill(host.actor)
@@ -191,7 +196,9 @@ def _loaded(hosts: Sequence[RayHost]) -> list[tuple[RayHost, list[PolicyFacts]]]
         return list(zip(hosts, pool.map(RayHost.load, hosts), strict=True))
 
 
-def refuse_short(bundles: Sequence[Mapping[str, float]], available: Mapping[str, float]) -> None:
+def refuse_short(
+    bundles: Sequence[Mapping[str, float]], available: Mapping[str, float], *, apart: bool = False
+) -> None:
     """Refuse resources that the cluster does not have, for which Ray would wait for ever.
 
     Raises:
@@ -202,9 +209,11 @@ def refuse_short(bundles: Sequence[Mapping[str, float]], available: Mapping[str,
     for name, key in (("CPU", "placement.cpus"), ("GPU", "placement.gpus")):
         wanted, has = sum(bundle.get(name, 0.0) for bundle in bundles), available.get(name, 0.0)
         if wanted > has:
+            samplers = f" or {key.replace('placement', 'placement.samplers')}" if apart else ""
+            together = ", placement.samplers.place=colocated" if apart else ""
             raise ConfigError(
-                f"the workers of this run need {wanted:g} {name}s, and the Ray cluster has {has:g}: lower {key}, set "
-                "team.kind=shared or lora, or add nodes"
+                f"the workers of this run need {wanted:g} {name}s, and the Ray cluster has {has:g}: lower "
+                f"{key}{samplers}, set team.kind=shared or lora{together}, or add nodes"
             )
 
 

@@ -7,6 +7,7 @@ travels without its episodes, which no update reads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -20,7 +21,7 @@ from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import ModelFacts
 from palaver.trainers.update.critic import CriticStats, Samples
-from palaver.trainers.update.learner import ValueModel
+from palaver.trainers.update.learner import Learner, ValueModel
 from palaver.trainers.update.update_records import UpdateInput, UpdateStats
 from palaver.trainers.value_decomposition.encoders import Encoder, Pair
 
@@ -45,17 +46,26 @@ class Host(Protocol):
     def act_batched(self, queries: Sequence[tuple[WorkerPolicy, Request]]) -> list[list[Completion]]:
         """See `palaver.agents.base.policy.act_batched`."""
 
+    def send(self, target: str, other: Any) -> None:
+        """Send version and weights of a policy to its copy on another worker, by a host of the same kind."""
+
 
 class WorkerPolicy:
     """A language model on a worker; see `palaver.agents.base.policy.LanguageModel`.
 
+    Args:
+        host: trains and saves it.
+        facts: of the policy.
+        sampler: answers with a copy of the weights; None: the host does.
+
     Attributes:
-        device: name of the worker, so that workers answer at the same time.
+        device: name of the worker that answers, so that workers answer at the same time.
     """
 
-    def __init__(self, host: Host, facts: PolicyFacts) -> None:
+    def __init__(self, host: Host, facts: PolicyFacts, sampler: Host | None = None) -> None:
         self.name, self.tokenizer, self.context, self._host = facts.name, facts.tokenizer, facts.context, host
-        self._target, self.device = f"policy/{facts.name}", f"worker {host.name}"
+        self._sampler = sampler or host
+        self._target, self.device = f"policy/{facts.name}", f"worker {self._sampler.name}"
         self._renderer = Renderer(facts.tokenizer, cast(Any, facts.chat))
 
     @property
@@ -65,12 +75,12 @@ class WorkerPolicy:
 
     @property
     def shared_engine(self) -> object:
-        """The worker, which answers for all its policies in one batch."""
-        return self._host
+        """The worker that answers for all its policies in one batch."""
+        return self._sampler
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """One list per request, one completion per seed."""
-        return self._host.act_batched([(self, request) for request in requests])
+        return self._sampler.act_batched([(self, request) for request in requests])
 
     def render(self, conversation: Conversation, tools: tuple[ToolSchema, ...] = ()) -> list[int]:
         """Prompt ids of a conversation."""
@@ -78,7 +88,12 @@ class WorkerPolicy:
 
     def fits(self, request: Request) -> bool:
         """Return whether the prompt of a request fits the limits of the model."""
-        return bool(self._host.call(self._target, "fits", request))
+        return bool(self._sampler.call(self._target, "fits", request))
+
+    def send(self) -> None:
+        """Send version and weights to the worker that answers, if that is another."""
+        if self._sampler is not self._host:
+            self._host.send(self._target, self._sampler)
 
     def save(self, folder: Path | str) -> None:
         """Write model and tokenizer; the folder is shared with the worker."""
@@ -137,13 +152,38 @@ class WorkerFeatures(Encoder):
         self._host.call(self._target, "load_state_dict", state)
 
 
-class WorkerLearner:
-    """A learner on a worker; see `palaver.trainers.update.learner.Learner`."""
+def worker_learners(loaded: Sequence[tuple[Host, Sequence[PolicyFacts]]]) -> list[WorkerLearner]:
+    """Learners of workers, with their samplers where these are apart, which get the weights now.
 
-    def __init__(self, host: Host, facts: PolicyFacts) -> None:
-        self.policy, self.agents = WorkerPolicy(host, facts), facts.agents
+    Args:
+        loaded: workers with the facts of their policies.
+    """
+    placed = [(host, facts) for host, policies in loaded for facts in policies]
+    samplers = {facts.name: (host, facts) for host, facts in placed if facts.samples}
+    learners = [WorkerLearner(host, facts, samplers.get(facts.name)) for host, facts in placed if not facts.samples]
+    for learner in learners:
+        learner.send_weights()
+    return learners
+
+
+class WorkerLearner:
+    """A learner on a worker; see `palaver.trainers.update.learner.Learner`.
+
+    Args:
+        host: trains the policy.
+        facts: of the policy.
+        sampler: host and facts of its sampler, where that is apart.
+    """
+
+    def __init__(self, host: Host, facts: PolicyFacts, sampler: tuple[Host, PolicyFacts] | None = None) -> None:
+        self.policy, self.agents = WorkerPolicy(host, facts, sampler and sampler[0]), facts.agents
         self.sampling, self.coef = facts.sampling, facts.coef
         self._host, self._facts, self._target = host, facts.model, f"learner/{facts.name}"
+        self.sampler: Learner = self
+        if sampler is not None:
+            self.sampler = WorkerLearner(*sampler)
+            both = facts.model.weights + sampler[1].model.weights
+            self._facts = replace(facts.model, weights=both)
 
     def facts(self) -> ModelFacts:
         """Numbers that the memory of the run is estimated from."""
@@ -176,6 +216,10 @@ class WorkerLearner:
         """Set the KL coefficient, and advance the reference after update `step`."""
         self.coef = coef
         self._host.call(self._target, "follow", step, coef)
+
+    def send_weights(self) -> None:
+        """Send the present weights to the sampler, where it is apart."""
+        self.policy.send()
 
     def make_critic(self, name: str) -> ValueModel:
         """Make a critic on this policy's trunk, or on a copy of it."""

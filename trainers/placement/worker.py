@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ import torch
 import palaver
 from palaver.agents.base.policy import act_batched
 from palaver.core import Completion, PalaverError, Request, Sampling
+from palaver.trainers.config.placement import workers
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.placement.in_process import load_learners
+from palaver.trainers.placement.in_process import load_learners, load_samplers
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import ModelFacts
@@ -56,6 +57,7 @@ class PolicyFacts:
         sampling: sampling parameters.
         coef: KL coefficient.
         model: numbers that the memory is estimated from.
+        samples: True on a worker that samples with copies of the weights.
     """
 
     name: str
@@ -66,6 +68,7 @@ class PolicyFacts:
     sampling: Sampling
     coef: float
     model: ModelFacts
+    samples: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +77,40 @@ class WorkerSetup:
 
     Attributes:
         config: config of the run.
+        name: name of the worker that trains the policies.
         agents: agents whose policies are on this worker.
         start: checkpoint to start from.
         threads: torch threads.
         paths: folders that modules are imported from.
+        samples: True if it samples with copies of the weights that another worker trains.
     """
 
     config: RunConfig
+    name: str
     agents: tuple[str, ...]
     start: Path | None
     threads: int
     paths: tuple[str, ...] = ()
+    samples: bool = False
+
+    @property
+    def worker(self) -> str:
+        """Name of this worker."""
+        return f"sampler of {self.name}" if self.samples else self.name
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """Resources of this worker, as Ray names them."""
+        return self.config.placement.resources(self.name, sampler=self.samples)
+
+
+def worker_setups(
+    config: RunConfig, agents: Sequence[str], start: Path | None, threads: int, paths: tuple[str, ...] = ()
+) -> list[WorkerSetup]:
+    """Setups of the workers of a run: those that train, then their samplers where they are apart."""
+    placed = workers(config.team, agents)
+    setups = [WorkerSetup(config, name, members, start, threads, paths) for name, members in placed.items()]
+    return setups + ([replace(setup, samples=True) for setup in setups] if config.placement.apart else [])
 
 
 def on_host(value: Any) -> Any:
@@ -118,8 +144,9 @@ class PolicyWorker:
         """Load the policies, and return their facts."""
         config, setup = self._setup.config, self._setup
         distributed = Distributed(config.device, config.policy.dtype)
+        load = load_samplers if setup.samples else load_learners
         try:
-            learners = load_learners(config, palaver.spec(config.env.id), setup.agents, distributed, setup.start)
+            learners = load(config, palaver.spec(config.env.id), setup.agents, distributed, setup.start)
         except PalaverError as error:
             return Failure(type(error), str(error))
         facts = []
@@ -129,7 +156,7 @@ class PolicyWorker:
             facts.append(
                 PolicyFacts(
                     name, learner.agents, policy.tokenizer, policy.options.chat, policy.context, learner.sampling,
-                    learner.coef, learner.facts(),
+                    learner.coef, learner.facts(), setup.samples,
                 )
             )  # fmt: skip
         return facts
@@ -140,6 +167,14 @@ class PolicyWorker:
             return act_batched([(self._objects[f"policy/{name}"], request) for name, request in queries])
         except PalaverError as error:
             return Failure(type(error), str(error))
+
+    def sent_weights(self, target: str) -> Any:
+        """Version and weights of a policy."""
+        return self._objects[target].sent_weights()
+
+    def take_weights(self, target: str, sent: Any) -> None:
+        """Give a policy what `sent_weights` returned on the worker that trains it."""
+        self._objects[target].take_weights(sent)
 
     def call(self, target: str, method: str, *arguments: Any, keep: str = "") -> Any:
         """Call a method of an object; return its result, or keep it under the key `keep`."""

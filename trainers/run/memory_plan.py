@@ -3,7 +3,8 @@
 A trained number takes 4 bytes of weight, 4 of gradient and 8 of Adam's moments in fp32, and the copy that generation
 computes with 2 more in bf16 (4 in fp32): 18 bytes; a reference of the KL penalty 4 more. A frozen base under adapters
 takes 2 and the copy 2 in bf16. Weights sharded over n GPUs (`placement.shard=fsdp2`) take 16 / n, and whole copies in
-the dtype of generation, one to take the weights over and one that is folded.
+the dtype of generation, one to take the weights over and one that is folded. A sampler apart (`placement.samplers`) has
+4 and the copy once more, with all keys and values.
 """
 
 from __future__ import annotations
@@ -115,6 +116,12 @@ def memory_plan(config: RunConfig, model: Any, work: TeamWork) -> dict[str, Memo
     }
     for size in SHARDED_OVER if work.shards else ():
         plan[f"separate, fsdp2 over {size} GPUs"] = _sharded(config, model, work, size, dtype, reference)
+    if config.placement.apart:
+        kind = config.team.kind if config.team.kind in plan else "separate, a GPU for each agent"
+        adapters = base + work.agents * adapter * 4
+        copied = adapters if config.team.kind == "lora" else numbers * (4 + copy_bytes)
+        plan[f"{kind}: a learner"] = replace(plan[kind], cache=0)
+        plan[f"{kind}: its sampler apart"] = MemoryEstimate(copied, 0, plan[kind].cache, 0)
     return plan
 
 

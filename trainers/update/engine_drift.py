@@ -1,7 +1,7 @@
 """Check of an engine that generates with a copy of the weights: are they the trained ones?
 
 A transfer of weights can fail without a message. Every token that the engine generated is scored by the policy that is
-trained, before it learns from them:
+trained, before it learns from them (by its sampler's copy where the policy learns at the same time):
 
     drift = mean over tokens of |log pi_engine(token) - log pi_policy(token)|        (temperature 1, whole vocabulary)
 
@@ -25,13 +25,14 @@ from palaver.trainers.update.learner import Learner
 BOUNDS = {"fp32": 1e-4, "bf16": 0.05}  # of the mean drift, by the dtype of generation
 
 
-def check_engine(batch: Batch, learner: Learner, limit: float) -> tuple[Batch, float]:
+def check_engine(batch: Batch, learner: Learner, limit: float, scorer: Learner | None = None) -> tuple[Batch, float]:
     """Check the rows of one policy, and complete their log-probs at sampling.
 
     Args:
-        batch: batch of a rollout with the present weights.
+        batch: batch of a rollout.
         learner: of the policy.
         limit: largest mean drift, see `bound`.
+        scorer: has the weights that sampled, where the learner may have later ones; None: the learner.
 
     Returns:
         The batch, where rows without `sample_logprobs` have those of the policy, and the mean drift.
@@ -39,10 +40,10 @@ def check_engine(batch: Batch, learner: Learner, limit: float) -> tuple[Batch, f
     Raises:
         NumericalError: the drift is above the limit; its rows are those above it.
     """
-    rows = batch.rows_of(learner.agents)
-    plain = learner.log_probs(batch, rows, FULL)
+    rows, scorer = batch.rows_of(learner.agents), scorer or learner
+    plain = scorer.log_probs(batch, rows, FULL)
     missing = [row for row in rows if not batch.completions[row].sample_logprobs]
-    drawn = learner.log_probs(batch, missing) if missing else {}
+    drawn = scorer.log_probs(batch, missing) if missing else {}
     drifts = {row: _drift(batch.completions[row].logprobs, plain[row]) for row in rows}
     mean = float(torch.cat(list(drifts.values())).mean()) if rows else 0.0
     if not mean <= limit:

@@ -73,6 +73,10 @@ class Learner(Protocol):
     def policy(self) -> LanguageModel:
         """The policy."""
 
+    @property
+    def sampler(self) -> Learner:
+        """Learner whose weights sample: itself, or a copy that samples and scores (`placement.samplers`)."""
+
     def facts(self) -> ModelFacts:
         """Numbers that the memory of the run is estimated from."""
 
@@ -90,6 +94,9 @@ class Learner(Protocol):
 
     def follow(self, step: int, coef: float) -> None:
         """Set the KL coefficient, and advance the reference after update `step`."""
+
+    def send_weights(self) -> None:
+        """Send the present weights to the sampler, where it is a copy."""
 
     def make_critic(self, name: str) -> ValueModel:
         """Make a critic on this policy's trunk, or on a copy of it."""

@@ -102,6 +102,11 @@ class PolicyUpdater:
         self.reference: Reference | None = reference_of(policy, config, reference) if self.coef > 0 else None
         self.critic: Critic | None = None
 
+    @property
+    def sampler(self) -> PolicyUpdater:
+        """The learner itself, whose policy samples."""
+        return self
+
     def facts(self) -> ModelFacts:
         """Numbers that the memory of the run is estimated from."""
         reference = () if self.reference is None else (self.reference.held, self.reference.shared)
@@ -193,6 +198,9 @@ class PolicyUpdater:
         self.coef = coef
         if self.reference is not None:
             self.reference.advance(step)
+
+    def send_weights(self) -> None:
+        """Nothing: the policy samples itself."""
 
     def collect(self) -> None:
         """Gather what a checkpoint holds on the main process; nothing where it is whole."""

@@ -6,12 +6,17 @@ one update behind. A checkpoint after step k holds the rollout of step k + 1, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from palaver.core import CheckpointError, Completion, Message, ToolCall, ToolStep
@@ -37,6 +42,53 @@ class StepRollout:
     episodes: list[Episode]
     batch: Batch
     drifts: Mapping[str, float]
+
+
+@dataclass(slots=True)
+class Overlap:
+    """Time of a rollout that is drawn while an update runs.
+
+    Attributes:
+        drawing: seconds of the rollout.
+        waited: those of them after the update.
+    """
+
+    drawing: float = 0.0
+    waited: float = 0.0
+
+
+@contextmanager
+def meanwhile(draw: Callable[[int], StepRollout], step: int, pending: dict[int, StepRollout]) -> Iterator[Overlap]:
+    """Draw the rollout of `step` in a thread while the block runs; wait for it and add it to `pending`.
+
+    An error of either is raised when both have ended, that of the block if both have one. `KeyboardInterrupt` waits for
+    nothing: the thread ends with the workers that it asks.
+
+    Args:
+        draw: step -> its rollout.
+        step: the step that is drawn.
+        pending: rollouts that wait for their update, by step.
+
+    Yields:
+        Seconds, filled in at the end.
+    """
+    times, threads = Overlap(), torch.get_num_threads()
+
+    def timed() -> StepRollout:
+        began = time.perf_counter()
+        rollout = draw(step)
+        times.drawing = time.perf_counter() - began
+        return rollout
+
+    pool = ThreadPoolExecutor(1, "rollout", torch.set_num_threads, (threads,))  # as many as this thread has
+    try:
+        drawn = pool.submit(timed)
+        yield times
+        updated = time.perf_counter()
+        pending[step] = drawn.result()
+        times.waited = time.perf_counter() - updated
+    finally:
+        pool.shutdown(wait=not isinstance(sys.exc_info()[1], KeyboardInterrupt))
 
 
 RECORDS = (StepRollout, ResampledEpisodes, Batch, Episode, Turn, CutState, Completion, Message, ToolCall, ToolStep)

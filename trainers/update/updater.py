@@ -124,6 +124,11 @@ class Updater:
             metrics |= self._update_reference(learner, estimated, step)
         return metrics | self.estimator.update(estimated, step)
 
+    def send_weights(self) -> None:
+        """Send the present weights to the policies' samplers, where these are apart."""
+        if self.config.placement.apart:
+            self._map_learners(lambda learner: learner.send_weights())
+
     def _together(self, estimated: AdvantageBatch, step: int) -> dict[str, Any]:
         """Update all policies from the same estimate."""
         metrics: dict[str, Any] = {}

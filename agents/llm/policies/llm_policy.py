@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -19,6 +20,9 @@ from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_devi
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
 from palaver.core import Completion, Conversation, PolicyError, Request, ToolCall, ToolSchema
 from palaver.utils.tool_calls import parse_calls
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class LLMPolicy:
@@ -140,6 +144,21 @@ class LLMPolicy:
         model, _ = load_pretrained(folder, self.device)
         take_over(self.model, model)
         self._stale = True
+
+    def sent_weights(self) -> tuple[int, list[NDArray[Any]]]:
+        """Version and trained weights in host memory, for `take_weights` of the same policy in another process."""
+        return self.version, [parameter.detach().cpu().numpy() for parameter in self.parameters()]
+
+    @torch.no_grad()
+    def take_weights(self, sent: tuple[int, list[NDArray[Any]]]) -> None:
+        """Take over version and weights of the same policy in another process; the next answers are drawn by them."""
+        version, weights = sent
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of arrays that torch must not write to; they are only read
+            for parameter, array in zip(self.parameters(), weights, strict=True):
+                parameter.copy_(torch.from_numpy(array))
+        self.refresh()
+        self.version = version
 
     def _generator(self) -> Generator:
         return generator_of(self.model, self._renderer, self.options, self.name)

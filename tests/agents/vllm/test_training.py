@@ -17,6 +17,7 @@ from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
 from tests.agents.vllm.served import SHAPE
+from tests.trainers.placement.loopback import Loopback
 from tests.trainers.toys import SEATS, forget_toy, register_toy, save_model
 
 STEPS = 20
@@ -70,6 +71,18 @@ def test_every_step_trains_on_rows_of_the_present_weights(models, tmp_path, kind
     assert all(line[f"{seat}/drift"] <= 1e-4 for line in lines(folder) for seat in SEATS)
     assert max(line[f"{seat}/grad_norm"] for line in lines(folder) for seat in SEATS) > 0
     print(f"{kind} {'tied' if tied else 'untied'}: largest mean drift {max(drifts):.1e}")
+
+
+@pytest.mark.parametrize("kind", ["separate", "lora"])
+def test_a_sampler_apart_trains_on_rows_of_the_weights_that_it_was_sent(models, tmp_path, monkeypatch, kind):
+    """Behind a pickling boundary in place of Ray: the learner scores what the sampler's engine drew."""
+    Loopback().install(monkeypatch)
+    placement = {"kind": "ray", "samplers": {"place": "apart"}}
+    folder = train(config(models[True], kind, placement=placement, train={"steps": 6}), tmp_path / "run")
+    drifts = [line[f"{seat}/engine_drift"] for line in lines(folder) for seat in SEATS]
+    assert len(drifts) == 2 * 6
+    assert 0 < max(drifts) <= 1e-4
+    assert all(line[f"{seat}/drift"] <= 1e-4 for line in lines(folder) for seat in SEATS)
 
 
 def test_rows_of_a_tempered_distribution_are_completed(models, tmp_path):

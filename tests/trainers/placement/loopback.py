@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,12 +11,11 @@ from typing import Any
 
 import torch
 
-from palaver.trainers.config.placement import workers
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.placement import ray_workers
 from palaver.trainers.placement.ray_workers import PlacementLostError
-from palaver.trainers.placement.remote import WorkerLearner
-from palaver.trainers.placement.worker import Failure, PolicyWorker, WorkerSetup
+from palaver.trainers.placement.remote import worker_learners
+from palaver.trainers.placement.worker import Failure, PolicyWorker, WorkerSetup, worker_setups
 
 
 def carried(value: Any) -> Any:
@@ -25,8 +25,8 @@ def carried(value: Any) -> Any:
 class LoopbackHost:
     """Calls of a worker; `before` is called with the method's name before each, and may raise."""
 
-    def __init__(self, name: str, setup: WorkerSetup, before: Callable[[str], None]) -> None:
-        self.name, self._before = name, before
+    def __init__(self, setup: WorkerSetup, before: Callable[[str], None]) -> None:
+        self.name, self._before, self.acted = setup.worker, before, False
         self.worker = PolicyWorker(carried(setup))
 
     def call(self, target: str, method: str, *arguments: Any, keep: str = "") -> Any:
@@ -36,7 +36,12 @@ class LoopbackHost:
         return self._result("read", self.worker.read, target, *names)
 
     def act_batched(self, queries: Sequence[Any]) -> Any:
+        self.acted = True
         return self._result("act", self.worker.act, [(policy.name, request) for policy, request in queries])
+
+    def send(self, target: str, other: LoopbackHost) -> None:
+        sent = self._result("sent_weights", self.worker.sent_weights, target)
+        other._result("take_weights", other.worker.take_weights, target, sent)
 
     def load(self) -> Any:
         return self._result("load", self.worker.load)
@@ -54,6 +59,7 @@ class Loopback:
 
     def __init__(self, *losses: tuple[str, int]) -> None:
         self.losses, self.counts, self.hosts = list(losses), dict[str, int](), list[LoopbackHost]()
+        self._lock = threading.Lock()  # workers answer in threads
 
     def install(self, monkeypatch: Any) -> Loopback:
         monkeypatch.setattr(ray_workers, "cluster", self.cluster)
@@ -66,15 +72,13 @@ class Loopback:
 
     @contextmanager
     def learners(self, config: RunConfig, agents: Sequence[str], folder: Path, start: Path | None) -> Iterator[Any]:
-        threads = torch.get_num_threads()
-        self.hosts = [
-            LoopbackHost(name, WorkerSetup(config, members, start, threads), self.before)
-            for name, members in workers(config.team, agents).items()
-        ]
-        yield [WorkerLearner(host, facts) for host in self.hosts for facts in host.load()]
+        setups = worker_setups(config, agents, start, torch.get_num_threads())
+        self.hosts = [LoopbackHost(setup, self.before) for setup in setups]
+        yield worker_learners([(host, host.load()) for host in self.hosts])
 
     def before(self, method: str) -> None:
-        self.counts[method] = self.counts.get(method, 0) + 1
-        if (loss := (method, self.counts[method])) in self.losses:
+        with self._lock:
+            count = self.counts[method] = self.counts.get(method, 0) + 1
+        if (loss := (method, count)) in self.losses:
             self.losses.remove(loss)
             raise PlacementLostError(f"lost in {method}")

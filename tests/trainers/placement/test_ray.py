@@ -16,7 +16,9 @@ import pytest
 from rich.console import Console
 
 from palaver.core import ConfigError
+from palaver.trainers.config.placement import PlacementConfig
 from palaver.trainers.placement import ray_workers
+from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
@@ -24,7 +26,7 @@ from palaver.utils.config import dump
 from tests.trainers.placement.test_remote import numbers, run_config
 from tests.trainers.toys import register_toy, save_model
 
-pytest.importorskip("ray")
+ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 KILLS = int(os.environ.get("PALAVER_KILLS", "3"))  # the acceptance run has 20
 ENV = {"id": "echo-v0", "num_turns": 2}  # an environment that workers know, too
@@ -74,11 +76,37 @@ def test_a_run_in_actors_equals_the_run_in_this_process(model, tmp_path, name, k
     assert not vanish(actors)
 
 
+def apart(config):
+    """The same run with samplers in actors of their own; half a CPU each, so that two cores have room for four."""
+    placement = {"kind": "ray", "cpus": 0.5, "samplers": {"place": "apart", "cpus": 0.5}}
+    return config.model_copy(update={"placement": PlacementConfig.model_validate(placement)})
+
+
+AHEAD = {"algorithm": {"name": "magrpo", "surrogate": "clip"}, "train": {"steps": 4, "rollout_lead": 1}}
+
+
+@pytest.mark.parametrize(("kind", "lead"), [("separate", 0), ("shared", 1), ("lora", 1)])
+def test_a_run_with_samplers_apart_equals_the_run_in_this_process(model, tmp_path, kind, lead):
+    local = settings(model, "magrpo", kind, "local", **(AHEAD if lead else {}))
+    train(local, tmp_path / "local", console=quiet())
+    train(apart(local), tmp_path / "ray", console=quiet())
+    assert numbers(tmp_path / "ray") == numbers(tmp_path / "local")
+    ours, theirs = (checkpoint.newest(tmp_path / folder)[0] for folder in ("local", "ray"))
+    for path in ours.rglob("*.safetensors"):
+        assert path.read_bytes() == (theirs / path.relative_to(ours)).read_bytes()
+    overlaps = [line.get("time/overlap_s") for line in read_metrics(tmp_path / "ray" / "metrics.jsonl")]
+    assert sum(overlap is not None for overlap in overlaps) == (3 if lead else 0)
+    assert not vanish(actors)
+
+
 @pytest.mark.parametrize("seed", range(KILLS))
-def test_a_killed_actor_changes_no_number(model, tmp_path, seed):
+@pytest.mark.parametrize("place", ["colocated", "apart"])
+def test_a_killed_actor_changes_no_number(model, tmp_path, seed, place):
     """An actor is killed at a random time between the start of the loop and its end."""
-    steps = {"train": {"steps": 6, "checkpoint_every": 2, "prompts_per_step": 2}}
-    train(settings(model, placement="local", **steps), tmp_path / "local", console=quiet())
+    lead = seed % 2 if place == "apart" else 0
+    steps = {"train": {"steps": 6, "checkpoint_every": 2, "prompts_per_step": 2, "rollout_lead": lead}}
+    local = settings(model, placement="local", **(AHEAD | steps))
+    train(local, tmp_path / "local", console=quiet())
     console, killed = quiet(), []
     drawn = random.Random(seed)
     line, wait = drawn.randrange(6), drawn.random() * 0.3
@@ -94,7 +122,8 @@ def test_a_killed_actor_changes_no_number(model, tmp_path, seed):
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
-    train(settings(model, **steps), tmp_path / "ray", console=console)
+    made = apart(local) if place == "apart" else settings(model, **(AHEAD | steps))
+    train(made, tmp_path / "ray", console=console)
     thread.join(60)
     assert killed
     assert numbers(tmp_path / "ray") == numbers(tmp_path / "local")
@@ -102,8 +131,59 @@ def test_a_killed_actor_changes_no_number(model, tmp_path, seed):
     assert not vanish(actors)
 
 
-def test_no_process_outlives_a_killed_run(model, tmp_path):
-    (tmp_path / "run.yaml").write_text(dump(settings(model, train={"steps": 1000, "checkpoint_every": 500})))
+@pytest.mark.parametrize("lead", [0, 1])
+def test_a_killed_sampler_changes_no_number(model, tmp_path, monkeypatch, lead):
+    """The sampler ends in the rollout of step 4; the run goes on from the latest checkpoint."""
+    steps = {"train": {"steps": 6, "checkpoint_every": 2, "rollout_lead": lead}, "eval": {"n": 0}}
+    local = settings(model, kind="shared", placement="local", **(AHEAD | steps))
+    train(local, tmp_path / "local", console=quiet())
+    roll, killed = PolicyGradientLoop.rolled, []
+
+    def interrupted(self, step, team):
+        if step == 4 and not killed:
+            sampler = self.updater.learners[0].policy.shared_engine
+            assert sampler.name == "sampler of shared"
+            with pytest.raises(ray.exceptions.RayActorError):
+                ray.get(sampler.actor.__ray_call__.remote(lambda _: os.kill(os.getpid(), signal.SIGKILL)))
+            killed.append(step)
+        return roll(self, step, team)
+
+    monkeypatch.setattr(PolicyGradientLoop, "rolled", interrupted)
+    console = quiet()
+    train(apart(local), tmp_path / "ray", console=console)
+    assert killed
+    said = "the worker 'sampler of shared' is gone (during 'act'); going on from step 2 with new workers"
+    assert said in " ".join(console.file.getvalue().split())
+    assert numbers(tmp_path / "ray") == numbers(tmp_path / "local")
+    assert not vanish(actors)
+
+
+@pytest.mark.parametrize("end", ["learner", "sampler"])
+def test_a_transfer_from_or_to_a_lost_worker_ends_the_attempt(model, tmp_path, end):
+    config = apart(settings(model, kind="shared"))
+    with (
+        ray_workers.cluster(config.placement),
+        ray_workers.ray_learners(config, ("a1", "a2"), tmp_path, None) as (learner,),
+    ):
+        learner.send_weights()
+        host = learner._host if end == "learner" else learner.policy.shared_engine
+        with pytest.raises(ray.exceptions.RayActorError):
+            ray.get(host.actor.__ray_call__.remote(lambda _: os.kill(os.getpid(), signal.SIGKILL)))
+        with pytest.raises(ray_workers.PlacementLostError, match="is gone"):
+            learner.send_weights()
+
+
+def long_run(model, place):
+    """A run of two actors: a learner for each agent, or one and its sampler, whose rollouts overlap with updates."""
+    steps = {"steps": 1000, "checkpoint_every": 500}
+    if place == "colocated":
+        return settings(model, train=steps)
+    return apart(settings(model, kind="shared", **(AHEAD | {"train": steps | {"rollout_lead": 1}})))
+
+
+@pytest.mark.parametrize("place", ["colocated", "apart"])
+def test_no_process_outlives_a_killed_run(model, tmp_path, place):
+    (tmp_path / "run.yaml").write_text(dump(long_run(model, place)))
     command = [sys.executable, "-m", "palaver", "train", str(tmp_path / "run.yaml"), "--out", str(tmp_path / "run")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -118,9 +198,10 @@ def test_no_process_outlives_a_killed_run(model, tmp_path):
     assert not vanish(actors, 60.0)
 
 
-def test_ctrl_c_ends_a_run_after_its_step(model, tmp_path):
+@pytest.mark.parametrize("place", ["colocated", "apart"])
+def test_ctrl_c_ends_a_run_after_its_step(model, tmp_path, place):
     """The signal goes to every process of the terminal, those of the cluster too."""
-    (tmp_path / "run.yaml").write_text(dump(settings(model, train={"steps": 1000, "checkpoint_every": 500})))
+    (tmp_path / "run.yaml").write_text(dump(long_run(model, place)))
     command = [sys.executable, "-m", "palaver", "train", str(tmp_path / "run.yaml"), "--out", str(tmp_path / "run")]
     quiet_streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, start_new_session=True, **quiet_streams)
@@ -148,6 +229,21 @@ def test_what_the_cluster_cannot_give_is_refused_within_five_seconds(model, tmp_
         with (
             pytest.raises(ConfigError, match=r"need 6 GPUs, and the Ray cluster has 0"),
             ray_workers.ray_learners(config.model_copy(update={"placement": wants}), ("a1", "a2"), tmp_path, None),
+        ):
+            pass
+        assert time.monotonic() - began < 5
+
+
+def test_a_sampler_that_has_no_room_is_refused_within_five_seconds(model, tmp_path):
+    config = apart(settings(model))
+    samplers = config.placement.samplers.model_copy(update={"gpus": 1.0})
+    placement = config.placement.model_copy(update={"samplers": samplers})
+    with ray_workers.cluster(placement):
+        began = time.monotonic()
+        line = r"^the workers of this run need 2 GPUs, .* has 0: lower placement\.gpus or placement\.samplers\.gpus,"
+        with (
+            pytest.raises(ConfigError, match=line),
+            ray_workers.ray_learners(config.model_copy(update={"placement": placement}), ("a1", "a2"), tmp_path, None),
         ):
             pass
         assert time.monotonic() - began < 5
