@@ -47,8 +47,8 @@ After the last round: 3 times `rounds` turns.
 A task has `hands`: for each round two different letters of r, p and s, those of `p1` and `p2`, parted by spaces.
 `tasks="sample"` are 64 drawn tasks, `tasks="generated:SEED:COUNT"` others. A file's tasks need `rounds` rounds.
 
-`scripted:reference` says its hand, believes the other, and keeps 10 or 0; `scripted:tit_for_tat` does so too, but as the
-lower hand it keeps what the other kept when that last had the lower hand. `scripted:honest_greedy` says its hand and
+`scripted:reference` says its hand, believes the other, and keeps 10 or 0; `scripted:tit_for_tat` does so too, but keeps
+as the lower hand what the other kept when that last had the lower hand. `scripted:honest_greedy` says its hand and
 keeps 10, `scripted:greedy` keeps 10 and `scripted:equal` 5 without a message, `scripted:lazy` is silent.
 
 ## Version history
