@@ -19,7 +19,7 @@ PROPOSALS = (0, 5, 10)
 ROUNDS = 4
 MESSAGES = 0.25  # share of the prompts that ask for a message
 SILENT = 0.1  # share of the messages that name no hand
-TINY = {"steps": 400, "batch": 10, "texts": 6000, "most_answers": 3, "adam_lr": 0.003}
+TINY = {"steps": 600, "batch": 10, "texts": 6000, "most_answers": 3, "adam_lr": 0.003}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
