@@ -1,7 +1,7 @@
 """Advantage Alignment in trust-and-split with tables in place of models, and honest messages.
 
-A state is the level (0 lower, 1 upper) and what the other kept when it last had the lower hand (0 unknown, then an action
-and 1); actions keep 0, 5 or 10. Settings are those of the recipe `trust-adalign`, without a pool.
+A state is the level (0 lower, 1 upper) and what the other kept when it last had the lower hand (0 unknown, then an
+action and 1); actions keep 0, 5 or 10. Settings are those of the recipe `trust-adalign`, without a pool.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from palaver.trainers.objectives.alignment import aligned_advantage
 ROUNDS, GROUP, TASKS, STEPS, RATE = 10, 8, 4, 120, 0.2
 KEEPS = (0, 5, 10)
 COINS = np.array([[split(x, y) for y in KEEPS] for x in KEEPS])
-GREEDY = np.zeros((2, 4, 3)) + [0.0, 0.0, 1.0]
+GREEDY = np.tile([0.0, 0.0, 1.0], (2, 4, 1))
 TIT_FOR_TAT = np.stack([np.eye(3)[[0, 0, 1, 2]], GREEDY[0]])
 YIELDS = np.stack([np.eye(3)[[0, 0, 0, 0]], GREEDY[0]])
 
 
 def play(chances, upper, rng):
-    """Levels, memories, actions and rewards (E, T, 2) of policies (2, 4, 3), where agent `upper` (E, T) is the upper."""
+    """Levels, memories, actions and rewards (E, T, 2) of policies (2, 2, 4, 3); `upper` (E, T) has the upper hand."""
     memory, record = np.zeros((len(upper), 2), int), []
     for first in upper.T:
         level = np.stack([first == 0, first == 1], axis=1).astype(int)
@@ -78,9 +78,9 @@ def learn(beta, seed):
 
 
 def test_the_known_answers():
-    """Of each other's hands: 100 a round for the pair, greed 55; yielding to greed 25, and tit for tat a round less than 27.5.
+    """A pair earns 100 a round with tit for tat, 55 with greed; against greed to yield earns 25, and tit for tat 27.
 
-    A tit for tat yields in a mean of one round before the other has had the lower hand, and gets 0 in place of 5.
+    For this yields in a mean of one round before the other has had the lower hand, and gets 0 in place of 5.
     """
     assert mean_rewards(TIT_FOR_TAT, TIT_FOR_TAT).sum() == pytest.approx(100)
     assert mean_rewards(GREEDY, GREEDY).sum() == pytest.approx(55)
