@@ -229,6 +229,8 @@ _SHIPPED = (
         max_reward=100.0,
         scripted={
             "reference": "palaver.envs.negotiation.trust_and_split:split_reference",
+            "tit_for_tat": "palaver.envs.negotiation.trust_and_split:tit_for_tat",
+            "honest_greedy": "palaver.envs.negotiation.trust_and_split:honest_greedy",
             "greedy": "palaver.envs.negotiation.trust_and_split:greedy",
             "equal": "palaver.envs.negotiation.trust_and_split:equal",
             "lazy": "palaver.envs.base.scripted:lazy",

@@ -29,9 +29,13 @@ COMMAND = "python -m palaver.benchmarks.experiments.warm_starts"
 
 
 def generators() -> list[str]:
-    """The `module:function` of all texts for the tiny model, of environments and recipes."""
+    """The `module:function` of all texts for the tiny model, of environments and recipes.
+
+    Recipes that leave the shipped model aside (`policy.from_scratch`) have none.
+    """
     of_environments = [palaver.spec(name).demonstrations for name in palaver.specs()]
-    of_recipes = [load(name).policy.demonstrations for name in recipes("run")]
+    policies = [load(name).policy for name in recipes("run")]
+    of_recipes = [policy.demonstrations for policy in policies if not policy.from_scratch]
     return sorted({*of_environments, *of_recipes} - {""})
 
 

@@ -17,6 +17,11 @@ agent observes its hand at its first turn of a round, the other's message, and a
 
 and `Propose: <coins_to_self> x </coins_to_self>, with x from 0 to 10.`
 
+With `fresh=True` each observation stands alone (`"conversation": "fresh"`): the rules, the own hand, the other's
+message of this round, and in place of the number of the round and its report the one thing that an agent remembers:
+
+    When the other last had the lower hand it proposed 10.
+
 ## Action
 
 A message is any text, cut at 500 characters. A proposal is the first number from 0 to 10 in `<coins_to_self>` tags; a
@@ -42,8 +47,9 @@ After the last round: 3 times `rounds` turns.
 A task has `hands`: for each round two different letters of r, p and s, those of `p1` and `p2`, parted by spaces.
 `tasks="sample"` are 64 drawn tasks, `tasks="generated:SEED:COUNT"` others. A file's tasks need `rounds` rounds.
 
-`scripted:reference` says its hand, believes the other, and keeps 10 or 0; `scripted:greedy` keeps 10, `scripted:equal`
-5, `scripted:lazy` is silent.
+`scripted:reference` says its hand, believes the other, and keeps 10 or 0; `scripted:tit_for_tat` does so too, but keeps
+as the lower hand what the other kept when that last had the lower hand. `scripted:honest_greedy` says its hand and
+keeps 10, `scripted:greedy` keeps 10 and `scripted:equal` 5 without a message, `scripted:lazy` is silent.
 
 ## Version history
 
@@ -60,7 +66,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import Conversation, TaskError, stable_seed
-from palaver.envs.base.arguments import whole_number
+from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.scripted import observed
@@ -76,6 +82,11 @@ BEATS = {"r": "s", "p": "r", "s": "p"}
 _PROPOSAL = re.compile(r"<coins_to_self>\s{0,20}(\d{1,2}(?:\.\d{1,6})?)\s{0,20}</coins_to_self>")
 _HAND = re.compile(r"\b(rock|paper|scissors)\b", re.IGNORECASE)
 _OWN, _OTHER = re.compile(r"^Your hand: (\w+)\.$", re.MULTILINE), re.compile(r"^The other: (.*)$", re.MULTILINE)
+_LOWER = re.compile(  # the other's proposal as the lower hand: in a report, or where observations stand alone
+    r"^(?:Round \d+ of \d+\. Last round: you had the upper hand; you proposed \S+, the other"
+    r"|When the other last had the lower hand it proposed) (\d{1,2}(?:\.\d{1,6})?)[;.]",
+    re.MULTILINE,
+)
 REQUEST = "Propose: <coins_to_self> x </coins_to_self>, with x from 0 to 10."
 
 
@@ -114,6 +125,7 @@ class TrustAndSplitEnv(TextEnv):
     Args:
         tasks: `sample`, `generated:SEED:COUNT`, or a path; a slice may follow.
         rounds: in an episode.
+        fresh: True makes each observation stand alone, with a memory of the other's last proposal as the lower hand.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -129,22 +141,27 @@ class TrustAndSplitEnv(TextEnv):
         self,
         tasks: str | Path = "sample",
         rounds: int = 10,
+        fresh: bool = False,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
         self.rounds = whole_number("rounds", rounds, 1, 1000)
+        self.fresh = truth("fresh", fresh)
+        self.metadata = {**TrustAndSplitEnv.metadata, "conversation": "fresh" if fresh else "continued"}  # type: ignore[misc]
         self.max_return = COINS * UPPER / 2 * rounds
         sample = functools.partial(generate_hands, rounds=rounds)
         loaded, _ = read_tasks(tasks, self._check, sample=sample, fields={"hands": str})
         super().__init__(AGENTS, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
         self.hands: list[str] = []
-        self.reports = dict.fromkeys(AGENTS, "")
+        self.reports, self.heard = dict.fromkeys(AGENTS, ""), dict.fromkeys(AGENTS, "")
+        self.memories = dict.fromkeys(AGENTS, NO_MEMORY)
         self.totals = dict.fromkeys(AGENTS, 0.0)
 
     def initial_observations(self, task: Task) -> dict[str, str]:
         """Begin the first round."""
         self.hands = task["hands"].split()
         self.reports, self.totals = dict.fromkeys(AGENTS, ""), dict.fromkeys(AGENTS, 0.0)
+        self.memories = dict.fromkeys(AGENTS, NO_MEMORY)
         observations = self._begin(0)
         self.first_to_act = tuple(observations)
         return observations
@@ -155,12 +172,13 @@ class TrustAndSplitEnv(TextEnv):
         if phase == 2:
             return self._divide(number, actions)
         speaker, listener = self._order(number) if phase == 0 else self._order(number)[::-1]
-        message = f"The other: {one_line(actions[speaker][:MESSAGE], MESSAGE)}"
-        observations = {listener: f"{message}\n{REQUEST}"}
+        self.heard[listener] = f"The other: {one_line(actions[speaker][:MESSAGE], MESSAGE)}"
         if phase == 0:
-            observations[listener] = "\n".join([self._head(number, listener), message, _asked()])
+            observations = {listener: "\n".join([self._head(number, listener), self.heard[listener], _asked()])}
+        elif self.fresh:
+            observations = {a: "\n".join([self._head(number, a), self.heard[a], REQUEST]) for a in AGENTS}
         else:
-            observations[speaker] = REQUEST
+            observations = {listener: f"{self.heard[listener]}\n{REQUEST}", speaker: REQUEST}
         parts = {agent: {"coins": 0.0} for agent in AGENTS}
         metrics = {"efficiency": 0.0, "outcome": 0.0}
         return StepResult(parts, observations, metrics=metrics, can_act=tuple(observations))
@@ -184,6 +202,8 @@ class TrustAndSplitEnv(TextEnv):
         for n, agent in enumerate(AGENTS):
             self.totals[agent] += rewards[n]
             level = "upper" if worth(self.hands[number])[n] == UPPER else "lower"
+            if level == "upper":
+                self.memories[agent] = f"When the other last had the lower hand it proposed {given[1 - n]:g}."
             self.reports[agent] = (
                 f"Last round: you had the {level} hand; you proposed {given[n]:g}, the other {given[1 - n]:g}; "
                 f"you earned {rewards[n]:g}."
@@ -210,9 +230,14 @@ class TrustAndSplitEnv(TextEnv):
         return AGENTS if number % 2 == 0 else AGENTS[::-1]
 
     def _head(self, number: int, agent: str) -> str:
-        """Round, report of the last one, and the agent's hand; before the first round the rules."""
-        rules = [f"You are {agent}. {RULES}"] if number == 0 else []
+        """Round, report of the last one, and the agent's hand; before the first round the rules.
+
+        If observations stand alone, always the rules, and the memory in place of round and report.
+        """
+        rules = [f"You are {agent}. {RULES}"] if number == 0 or self.fresh else []
         begun = f"Round {number + 1} of {self.rounds}. {self.reports[agent]}".strip()
+        if self.fresh:
+            begun = self.memories[agent]
         return "\n".join([*rules, begun, f"Your hand: {HANDS[self.hands[number][AGENTS.index(agent)]]}."])
 
     def _check(self, task: Task) -> None:
@@ -225,6 +250,7 @@ RULES = (
     "Ten coins are divided in each round. Rock beats scissors, scissors beat paper, paper beats rock; to the upper "
     "hand a coin is worth 10, to the lower 1. If both keep more than ten together, the coins are divided in proportion."
 )
+NO_MEMORY = "The other has not had the lower hand yet."
 
 
 def _asked() -> str:
@@ -246,27 +272,58 @@ def split_reference(conversation: Conversation, _seed: int) -> str:
 
     Five, if the other named no hand.
     """
+    return _honest(observed(conversation), lower=0)
+
+
+def tit_for_tat(conversation: Conversation, _seed: int) -> str:
+    """Says its hand, believes the other, and keeps all coins as the upper hand.
+
+    As the lower hand it keeps what the other kept when that last had the lower hand, at first none. If the other named
+    no hand, so much too, but at least five.
+    """
     texts = observed(conversation)
-    hands = _OWN.findall("\n".join(texts))
-    if not hands or not texts[-1]:
-        return ""
-    if REQUEST not in texts[-1]:
-        return f"I have {hands[-1]}."
-    hint = _HAND.search((_OTHER.findall("\n".join(texts)) or [""])[-1])
-    if hint is None or hint[1].lower() == hands[-1]:
-        return _kept(5)
-    return _kept(10 if BEATS[hands[-1][0]] == hint[1][0].lower() else 0)
+    kept = _LOWER.findall("\n".join(texts))
+    return _honest(texts, lower=float(kept[-1]) if kept else 0)
+
+
+def honest_greedy(conversation: Conversation, _seed: int) -> str:
+    """Says its hand, and keeps ten coins."""
+    texts = observed(conversation)
+    return propose(10) if REQUEST in next(reversed(texts), "") else _honest(texts, lower=10)
 
 
 def greedy(conversation: Conversation, _seed: int) -> str:
     """Says nothing, and keeps ten coins."""
-    return _kept(10) if REQUEST in next(reversed(observed(conversation)), "") else ""
+    return propose(10) if REQUEST in next(reversed(observed(conversation)), "") else ""
 
 
 def equal(conversation: Conversation, _seed: int) -> str:
     """Says nothing, and keeps five coins."""
-    return _kept(5) if REQUEST in next(reversed(observed(conversation)), "") else ""
+    return propose(5) if REQUEST in next(reversed(observed(conversation)), "") else ""
 
 
-def _kept(coins: int) -> str:
-    return f"<coins_to_self> {coins} </coins_to_self>"
+def _honest(texts: Sequence[str], lower: float) -> str:
+    """The own hand, or the proposal of one who keeps so many coins as the lower hand."""
+    hands = _OWN.findall("\n".join(texts))
+    if not hands or not texts[-1]:
+        return ""
+    if REQUEST not in texts[-1]:
+        return tell(hands[-1])
+    hint = _HAND.search((_OTHER.findall("\n".join(texts)) or [""])[-1])
+    if hint is None or hint[1].lower() == hands[-1]:
+        return propose(max(5, lower))
+    return propose(10 if BEATS[hands[-1][0]] == hint[1][0].lower() else lower)
+
+
+def tell(hand: str) -> str:
+    """The message that states a hand."""
+    return f"I have {hand}."
+
+
+def propose(coins: float) -> str:
+    """The proposal to keep so many coins.
+
+    >>> propose(10), propose(2.5)
+    ('<coins_to_self> 10 </coins_to_self>', '<coins_to_self> 2.5 </coins_to_self>')
+    """
+    return f"<coins_to_self> {coins:g} </coins_to_self>"

@@ -20,7 +20,8 @@ def play(env, rules, task=0, seed=0):
         acting = [agent for agent in env.agents if infos[agent]["can_act"]]
         for agent in env.agents:
             if observations[agent]:
-                conversations[agent] += (Message("user", observations[agent]),)
+                past = () if env.fresh else conversations[agent]
+                conversations[agent] = (*past, Message("user", observations[agent]))
         said = {agent: rule[agent](conversations[agent], 0) for agent in acting}
         for agent, text in said.items():
             conversations[agent] += (Message("assistant", text),)
@@ -29,17 +30,76 @@ def play(env, rules, task=0, seed=0):
     return [total / env.rounds for total in totals.values()], infos["p1"]["metrics"]
 
 
-def means(*rules):
+def means(*rules, **kwargs):
     """Over all 64 tasks."""
-    env = palaver.make("trust-and-split-v0")
+    env = palaver.make("trust-and-split-v0", **kwargs)
     results = [play(env, rules, task)[0] for task in range(len(env.tasks))]
     return [sum(column) / len(results) for column in zip(*results, strict=True)]
 
 
-@pytest.mark.parametrize(("rule", "pair"), [(ts.greedy, 55), (ts.equal, 55), (ts.split_reference, 100)])
+@pytest.mark.parametrize(
+    ("rule", "pair"),
+    [(ts.greedy, 55), (ts.honest_greedy, 55), (ts.equal, 55), (ts.split_reference, 100), (ts.tit_for_tat, 100)],
+)
 def test_the_known_answers_of_a_pair(rule, pair):
     """Published: 100 a round for honest pairs, 55 where both keep ten or five."""
     assert sum(means(rule, rule)) == pytest.approx(pair)
+    assert sum(means(rule, rule, fresh=True)) == pytest.approx(pair)
+
+
+def hands_of(path, hands):
+    path.write_text(json.dumps({"hands": hands}) + "\n")
+    return {"tasks": str(path), "rounds": len(hands.split())}
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize(
+    ("other", "totals"),
+    [
+        # yields 0 to 100 before the other has had the lower hand; as the upper hand 5 coins of 10; then 5 coins of 1
+        (ts.honest_greedy, [0 + 50 + 5 + 50, 100 + 5 + 50 + 5]),
+        (ts.split_reference, [0 + 100 + 0 + 100, 100 + 0 + 100 + 0]),
+        # no hand is named: 5 and 10 claimed, then 10 and 10, as the other kept 10 in the second round
+        (ts.greedy, [10 / 3 + 100 / 3 + 5 + 50, 200 / 3 + 20 / 3 + 50 + 5]),
+        (ts.equal, [5 + 50 + 5 + 50, 50 + 5 + 50 + 5]),
+    ],
+)
+def test_tit_for_tat_keeps_what_the_other_kept_with_the_lower_hand(tmp_path, fresh, other, totals):
+    env = palaver.make("trust-and-split-v0", fresh=fresh, **hands_of(tmp_path / "hands.jsonl", "sr rs sr rs"))
+    rewards, metrics = play(env, (ts.tit_for_tat, other))
+    assert [4 * reward for reward in rewards] == pytest.approx(totals)
+    assert metrics["illegal"] == 0
+
+
+def test_a_message_is_no_memory():
+    """What the other writes stands behind `The other: `, also where it looks like a report."""
+    lie = "When the other last had the lower hand it proposed 10."
+    talk = f"{ts.NO_MEMORY}\nYour hand: rock.\nThe other: {lie} I have paper.\n{ts.REQUEST}"
+    assert ts.tit_for_tat((Message("user", talk),), 0) == ts.propose(0)
+    assert ts.tit_for_tat((Message("user", talk.replace(ts.NO_MEMORY, lie)),), 0) == ts.propose(10)
+
+
+def test_fresh_observations_stand_alone(tmp_path):
+    env = palaver.make("trust-and-split-v0", fresh=True, **hands_of(tmp_path / "hands.jsonl", "rs sr"))
+    assert env.metadata["conversation"] == "fresh"
+    observations, infos = env.reset(seed=0)
+    rules = f". {ts.RULES}\n"
+    assert observations["p1"] == f"You are p1{rules}{ts.NO_MEMORY}\nYour hand: rock.\n{ts._asked()}"
+    observations, *_ = env.step({"p1": "I have rock."})
+    head = f"You are p2{rules}{ts.NO_MEMORY}\nYour hand: scissors.\nThe other: I have rock."
+    assert observations["p2"] == f"{head}\n{ts._asked()}"
+    observations, *_ = env.step({"p2": "hi"})
+    assert observations == {
+        "p1": f"You are p1{rules}{ts.NO_MEMORY}\nYour hand: rock.\nThe other: hi\n{ts.REQUEST}",
+        "p2": f"{head}\n{ts.REQUEST}",
+    }
+    observations, *_, infos = env.step({"p1": ts.propose(10), "p2": ts.propose(2.5)})
+    assert [agent for agent in env.agents if infos[agent]["can_act"]] == ["p2"]
+    assert observations["p2"] == f"You are p2{rules}{ts.NO_MEMORY}\nYour hand: rock.\n{ts._asked()}"
+    observations, *_ = env.step({"p2": "x"})
+    known = "When the other last had the lower hand it proposed 2.5."
+    assert observations["p1"] == f"You are p1{rules}{known}\nYour hand: scissors.\nThe other: x\n{ts._asked()}"
+    assert env.reset(seed=0)[0]["p1"].count(ts.NO_MEMORY) == 1, "a new episode remembers nothing"
 
 
 def test_always_yielding_to_a_greedy_agent_earns_25():
@@ -112,3 +172,5 @@ def test_tasks_and_keywords(tmp_path):
         palaver.make("trust-and-split-v0", tasks=str(path), rounds=2)
     with pytest.raises(ConfigError, match="rounds"):
         palaver.make("trust-and-split-v0", rounds=0)
+    with pytest.raises(ConfigError, match="fresh"):
+        palaver.make("trust-and-split-v0", fresh=1)

@@ -1,0 +1,64 @@
+"""Imitation texts of trust-and-split where each observation stands alone.
+
+A message states the own hand. An answer before a proposal restates the situation, and then proposes to keep 0, 5 and 10
+coins once each: `rock paper lower 10: <coins_to_self> 5 </coins_to_self>`. That is the own hand, the other's by its
+message, the level that follows, and what the other kept when it last had the lower hand (`none` at first). If the other
+named no hand that could be, `rock none unknown 10:`. So no text prefers an action, and reciprocity is left to training.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+
+from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.negotiation import trust_and_split as ts
+
+PROPOSALS = (0, 5, 10)
+ROUNDS = 4
+MESSAGES = 0.25  # share of the prompts that ask for a message
+SILENT = 0.1  # share of the messages that name no hand
+TINY = {"steps": 600, "batch": 10, "texts": 6000, "most_answers": 3, "adam_lr": 0.003}
+
+
+def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers: to each prompt that is drawn the message, or every proposal once."""
+    rngs = (random.Random(stable_seed("trust and split texts", seed, index)) for index in itertools.count())
+    drawn = (draw_prompt(rng) for rng in rngs)
+    return list(itertools.islice(((talk, answer) for talk, answers in drawn for answer in answers), n))
+
+
+def draw_prompt(rng: random.Random) -> tuple[Conversation, list[str]]:
+    """Draw a prompt in some round of a game of random proposals, and its answers."""
+    env = _make_env()
+    observations, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
+    kept = dict.fromkeys(env.agents, "none")  # by each agent when it last had the lower hand
+    named = dict.fromkeys(env.agents, "none")
+    last = 3 * rng.randrange(ROUNDS) + (rng.randrange(2) if rng.random() < MESSAGES else 2)
+    for turn in range(last):
+        pair = env.hands[turn // 3]
+        if turn % 3 == 2:
+            coins = {agent: rng.choice(PROPOSALS) for agent in env.agents}
+            lower = env.agents[ts.worth(pair).index(ts.LOWER)]
+            kept[lower] = str(coins[lower])
+            observations, *_, infos = env.step({agent: ts.propose(x) for agent, x in coins.items()})
+            continue
+        (speaker,) = (agent for agent in env.agents if infos[agent]["can_act"])
+        hand = ts.HANDS[pair[env.agents.index(speaker)]]
+        named[speaker] = "none" if rng.random() < SILENT else hand
+        observations, *_, infos = env.step({speaker: "" if named[speaker] == "none" else ts.tell(hand)})
+    agent = rng.choice([agent for agent in env.agents if infos[agent]["can_act"]])
+    n = env.agents.index(agent)
+    talk, pair = (Message("user", observations[agent]),), env.hands[last // 3]
+    own, other = ts.HANDS[pair[n]], env.agents[1 - n]
+    if last % 3 < 2:
+        return talk, [ts.tell(own)]
+    level = "upper" if ts.worth(pair)[n] == ts.UPPER else "lower"
+    level = "unknown" if named[other] == "none" else level
+    return talk, [f"{own} {named[other]} {level} {kept[other]}: {ts.propose(coins)}" for coins in PROPOSALS]
+
+
+@functools.cache
+def _make_env() -> ts.TrustAndSplitEnv:
+    return ts.TrustAndSplitEnv(tasks="generated:1:512", rounds=ROUNDS, fresh=True)
