@@ -103,7 +103,7 @@ class Album:
 
     def add(self, source: ViewerSource, line_index: int, episode: Episode) -> None:
         """Add an episode, whether or not it fits."""
-        agents = _agents(episode)
+        agents = agents_of(episode)
         key = (source.path, episode.task, episode.turns[0].group if episode.turns else "")
         turns = [self._turn(episode, index, agents) for index in range(len(episode.turns))]
         entry = {
@@ -181,8 +181,8 @@ def figure(value: float) -> float | str:
     return float(f"{value:.6g}") if isfinite(value) else str(value)
 
 
-def _agents(episode: Episode) -> list[str]:
-    """All agents, in the order of the first turn's rewards."""
+def agents_of(episode: Episode) -> list[str]:
+    """All agents of an episode, in the order of the first turn's rewards."""
     named = ((*turn.rewards, *turn.observations, *turn.completions) for turn in episode.turns)
     return list(dict.fromkeys(itertools.chain.from_iterable(named)))
 
@@ -191,7 +191,7 @@ def _reader(episode: Episode) -> str:
     """The side whose observations give the events; of both, events would appear twice."""
     readers = (
         agent
-        for agent in sorted(_agents(episode))
+        for agent in sorted(agents_of(episode))
         if any(battles.story({agent: str(turn.observations.get(agent, ""))}, [agent]) for turn in episode.turns)
     )
     return next(readers, "")

@@ -6,7 +6,8 @@ import pytest
 
 import palaver
 from palaver.agents.simple import ScriptedPolicy
-from palaver.benchmarks.evaluation.messages import Players, measure
+from palaver.benchmarks.evaluation.interventions import Players
+from palaver.benchmarks.evaluation.messages import measure
 from palaver.core import ConfigError, Sampling
 from palaver.envs.hidden_profile.reference import alone, asks_for_vote, reference
 
@@ -21,7 +22,7 @@ def worth(function, tasks=16, **kwargs):
     env = palaver.make("hidden-profile-v0", form="tiny", rounds=1, **kwargs)
     team = dict.fromkeys(env.possible_agents, ScriptedPolicy(function))
     ids = [task.id for task in env.tasks][:tasks]
-    return measure(Players(env, team, dict.fromkeys(team, Sampling()), ids), "hidden-profile-v0")
+    return measure(Players(env, team, dict.fromkeys(team, Sampling()), ids), "hidden-profile-v0").worth
 
 
 def test_a_team_that_uses_its_messages_is_told_from_one_that_does_not():

@@ -1,0 +1,180 @@
+"""Compare questions of first order alone with those of first and second order, at about equal tokens.
+
+    python -m palaver.benchmarks.experiments.orders --seeds 10-14 --out FILE
+
+Trains the recipe `hunt-infer` three ways and plays each team with partners that it knows, and with one that is
+replaced in the middle. One JSON line a run. Runs that are in the file already are skipped. Without --seeds it prints
+the tables of the file, as docs/inference.md has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from palaver.benchmarks.experiments.demo_seeds import read, seeds_of
+from palaver.core import PalaverError
+from palaver.markdown import markdown_table
+
+if TYPE_CHECKING:
+    from palaver.benchmarks.evaluation.focal import FocalRound
+
+RECIPE = "hunt-infer"
+ONE = ("env.infer.order=1", "algorithm.group_size=6")  # 6 episodes of two turns a round, for 4 of three
+ARMS: Mapping[str, tuple[str, ...]] = MappingProxyType({"none": (*ONE, "env.infer.alpha=0"), "first": ONE, "both": ()})
+NAMES = MappingProxyType({"none": "no reward for guesses", "first": "first order", "both": "first and second order"})
+STAG, HARE, COPY = "scripted:always_first", "scripted:always_last", "scripted:tit_for_tat"
+PARTNERS = MappingProxyType({"stag": (STAG, ""), "hare": (HARE, ""), "copy": (COPY, "")})
+SWITCHES = MappingProxyType({"stag, hare": (STAG, HARE), "hare, stag": (HARE, STAG)})
+ROUNDS, SAMPLES = 10, 8
+HEADS = MappingProxyType(
+    {
+        "accuracy": "accuracy with known partners",
+        "payoff": "payoff a round with them",
+        "accuracy_after": "accuracy after a replacement",
+        "payoff_after": "payoff a round after it",
+        "self_play": "payoff a round in self-play",
+        "tokens": "sampled tokens",
+        "cpu_s": "CPU seconds",
+    }
+)
+COMPARED = ("accuracy", "payoff", "accuracy_after", "payoff_after", "self_play")
+
+
+def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Train one seed of an arm in a new folder and return its line of the file.
+
+    Raises:
+        KeyboardInterrupt: the run was interrupted.
+    """
+    from palaver.trainers.config.loading import load
+    from palaver.trainers.run.files import METRICS, ended
+    from palaver.trainers.run.logging import read_metrics
+    from palaver.trainers.train import train
+    from palaver.utils.provenance import provenance
+
+    items = [*ARMS[arm], *overrides, f"seed={seed}", "log.tensorboard=false"]
+    about, config = provenance(), load(RECIPE, items)
+    if not ended(train(config, folder, launch=about)):
+        raise KeyboardInterrupt
+    lines = read_metrics(folder / METRICS)
+    last = [line for line in lines if line["kind"] == "eval"][-1]
+    trained = [line for line in lines if line["kind"] == "train"]
+    return {
+        "arm": arm,
+        "seed": seed,
+        "overrides": list(overrides),
+        "updates": len(trained),
+        "completions": sum(line["completions"] for line in trained),
+        "tokens": sum(line["sampled_tokens"] for line in trained),
+        "cpu_s": round(last["cpu_s"], 1),
+        "commit": about["commit"],
+        "second": last["metrics"].get("inference2/accuracy"),
+        **measured(f"run:{folder}"),
+    }
+
+
+def measured(team: str) -> dict[str, Any]:
+    """Accuracy and payoff a round of a team's first agent, by partner, and their means.
+
+    The questions are those of first order, whatever the team was trained on, and nothing is added to the payoffs.
+    """
+    alone = {name: _play(team, *policies) for name, policies in PARTNERS.items()}
+    replaced = {name: _play(team, *policies) for name, policies in SWITCHES.items()}
+    self_play = _play(team, "", "")["payoff"]
+    return {
+        "accuracy": fmean(each["accuracy"] for each in alone.values()),
+        "payoff": fmean(each["payoff"] for each in alone.values()),
+        "accuracy_after": fmean(each["switch/accuracy_after"] for each in replaced.values()),
+        "payoff_after": fmean(each["switch/reward_after"] for each in replaced.values()),
+        "self_play": self_play,
+        "partners": alone | replaced,
+    }
+
+
+def _play(team: str, partner: str, then: str) -> dict[str, float]:
+    """Play held-out tasks with a partner, in self-play if it is "" """
+    from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
+    from palaver.benchmarks.evaluation.focal import FocalRound
+
+    keywords, sampling, _ = as_trained(team, "matrix-v1")
+    keywords |= {"repeats": ROUNDS, "infer": {"when": "before", "agents": ["a1"]}}
+    seatings: tuple[FocalRound, ...] = ()
+    if partner:
+        seatings = (FocalRound(("a1",), {"a2": partner}, then=then, after=ROUNDS // 2 if then else 0),)
+    setting = EvaluationConfig("matrix-v1", keywords, team, n=0, samples=SAMPLES, sampling=sampling, seatings=seatings)
+    result, _ = measure(setting)
+    payoff = result.focal.mean if result.focal is not None else result.mean
+    found = {"accuracy": result.metrics["inference/accuracy/a1"], "payoff": payoff / ROUNDS}
+    return found | {name: value for name, value in result.metrics.items() if name.startswith("switch/")}
+
+
+def table(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Means over seeds of each arm with 95 % intervals (Student's t), and of the differences of paired seeds."""
+    head = ["", "seeds", *HEADS.values()]
+    by_arm = {arm: {line["seed"]: line for line in lines if line["arm"] == arm} for arm in ARMS}
+    rows = [
+        [NAMES[arm], str(len(of)), *(_cell([line[key] for line in of.values()], key) for key in HEADS)]
+        for arm, of in by_arm.items()
+        if of
+    ]
+    for left, right in (("first", "none"), ("both", "first")):
+        seeds = sorted(by_arm[left].keys() & by_arm[right].keys())
+        if seeds:
+            differences = {key: [by_arm[left][seed][key] - by_arm[right][seed][key] for seed in seeds] for key in HEADS}
+            cells = [_cell(differences[key], key, "+") for key in HEADS]
+            rows.append([f"{NAMES[left]}, less {NAMES[right]}", str(len(seeds)), *cells])
+    return markdown_table(head, rows, ("---", *["---:"] * (len(head) - 1)))
+
+
+def _cell(values: Sequence[float], key: str, sign: str = "") -> str:
+    """Mean and interval; of what a run costs the mean alone."""
+    from palaver.utils.stats.intervals import student
+
+    if key not in COMPARED:
+        return f"{fmean(values):{sign},.0f}"
+    ends = student(values)
+    interval = f" [{', '.join(f'{end:{sign}.3f}' for end in ends)}]" if ends else ""
+    return f"{fmean(values):{sign}.3f}{interval}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0, 2 after a mistake, 130 if interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="changes to the recipe, to try others")
+    parser.add_argument("--arms", nargs="+", choices=sorted(ARMS), default=list(ARMS), help="all, if left out")
+    parser.add_argument("--seeds", type=seeds_of, help="one seed, or FIRST-LAST; without it: print the table")
+    parser.add_argument("--out", type=Path, required=True, help="the file; new lines are added at its end")
+    given = parser.parse_intermixed_args(arguments)
+    try:
+        lines = read(given.out)
+        if given.seeds is None:
+            print(table(lines))
+            return 0
+        done = {(line["arm"], line["seed"], tuple(line["overrides"])) for line in lines}
+        for seed, arm in ((seed, arm) for seed in given.seeds for arm in given.arms):
+            if (arm, seed, tuple(given.overrides)) in done:
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                line = json.dumps(run(arm, seed, Path(scratch) / "run", given.overrides))
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            with given.out.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+            print(line, flush=True)
+    except (PalaverError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
