@@ -17,14 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from palaver.benchmarks.experiments.demo_seeds import read, seeds_of
 from palaver.core import PalaverError
 from palaver.markdown import markdown_table
-
-if TYPE_CHECKING:
-    from palaver.benchmarks.evaluation.focal import FocalRound
 
 RECIPE = "hunt-infer"
 ONE = ("env.infer.order=1", "algorithm.group_size=6")  # 6 episodes of two turns a round, for 4 of three
@@ -77,6 +74,7 @@ def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
         "cpu_s": round(last["cpu_s"], 1),
         "commit": about["commit"],
         "second": last["metrics"].get("inference2/accuracy"),
+        "self_play": last["components"]["payoff"] / config.env.keywords()["repeats"],
         **measured(f"run:{folder}"),
     }
 
@@ -88,31 +86,27 @@ def measured(team: str) -> dict[str, Any]:
     """
     alone = {name: _play(team, *policies) for name, policies in PARTNERS.items()}
     replaced = {name: _play(team, *policies) for name, policies in SWITCHES.items()}
-    self_play = _play(team, "", "")["payoff"]
     return {
         "accuracy": fmean(each["accuracy"] for each in alone.values()),
         "payoff": fmean(each["payoff"] for each in alone.values()),
         "accuracy_after": fmean(each["switch/accuracy_after"] for each in replaced.values()),
         "payoff_after": fmean(each["switch/reward_after"] for each in replaced.values()),
-        "self_play": self_play,
         "partners": alone | replaced,
     }
 
 
 def _play(team: str, partner: str, then: str) -> dict[str, float]:
-    """Play held-out tasks with a partner, in self-play if it is "" """
+    """Play the held-out tasks with a partner, which `then` replaces in the middle if that is not ""."""
     from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
     from palaver.benchmarks.evaluation.focal import FocalRound
 
     keywords, sampling, _ = as_trained(team, "matrix-v1")
     keywords |= {"repeats": ROUNDS, "infer": {"when": "before", "agents": ["a1"]}}
-    seatings: tuple[FocalRound, ...] = ()
-    if partner:
-        seatings = (FocalRound(("a1",), {"a2": partner}, then=then, after=ROUNDS // 2 if then else 0),)
+    seatings = (FocalRound(("a1",), {"a2": partner}, then=then, after=ROUNDS // 2 if then else 0),)
     setting = EvaluationConfig("matrix-v1", keywords, team, n=0, samples=SAMPLES, sampling=sampling, seatings=seatings)
     result, _ = measure(setting)
-    payoff = result.focal.mean if result.focal is not None else result.mean
-    found = {"accuracy": result.metrics["inference/accuracy/a1"], "payoff": payoff / ROUNDS}
+    assert result.focal is not None
+    found = {"accuracy": result.metrics["inference/accuracy/a1"], "payoff": result.focal.mean / ROUNDS}
     return found | {name: value for name, value in result.metrics.items() if name.startswith("switch/")}
 
 

@@ -55,12 +55,13 @@ class Album:
         """True if no more fit."""
         return len(self.episodes) >= self.max_episodes or self._size >= MOST_CHARACTERS
 
-    def read(self, source: ViewerSource) -> None:
-        """Add the episodes of a source until the album is full.
+    def read(self, source: ViewerSource) -> list[Episode] | None:
+        """Add the episodes of a source until the album is full; return them, or None if not all fit.
 
         Raises:
             CheckpointError: it cannot be opened.
         """
+        count, left_out = len(self.records), self.left_out
         for index, unread in enumerate(source.unread()):
             if self.full:
                 self.left_out += 1
@@ -68,6 +69,7 @@ class Album:
                 self.broken += 1
             else:
                 self.add(source, index, episode)
+        return self.records[count:] if self.left_out == left_out else None
 
     def finish(self) -> None:
         """Sort the episodes by training step, and count for every turn the episodes that share it.

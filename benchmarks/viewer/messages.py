@@ -49,12 +49,11 @@ def _add(album: Album, entry: dict[str, Any], record: Mapping[str, Any], known: 
     if rows:
         entry["without"] = rows
     for sent in _listed(record, "messages"):
-        if not isinstance(sent, dict) or not isinstance(sent.get("turn"), int) or sent.get("agent") not in known:
-            continue
-        if 0 <= sent["turn"] < len(entry["turns"]):
+        turn, sender = (sent.get("turn"), sent.get("agent")) if isinstance(sent, dict) else (None, None)
+        if isinstance(turn, int) and 0 <= turn < len(entry["turns"]) and isinstance(sender, str) and sender in known:
             facts = [album.text(one_line(fact, FACT)) for fact in _listed(sent, "facts")[:MOST_FACTS]]
-            message = [known[sent["agent"]], _places(sent, "readers", known), facts]
-            entry["turns"][sent["turn"]].setdefault("messages", []).append(message)
+            message = [known[sender], _places(sent, "readers", known), facts]
+            entry["turns"][turn].setdefault("messages", []).append(message)
 
 
 def _places(record: Mapping[str, Any], key: str, known: Mapping[str, int]) -> list[int]:

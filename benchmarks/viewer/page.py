@@ -113,7 +113,9 @@ def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
     sources, run = find(path, known)
     album = Album(choices.max_episodes, choices.characters)
     for listed in sources:
-        album.read(listed)
+        episodes = album.read(listed)
+        if known and episodes is not None and listed.step is not None and listed.path == known.evaluation(listed.step):
+            known.keep(listed.step, episodes)  # the report needs them too
     notes = list(run.notes) if run else []
     if album.broken:
         notes.append(f"{album.broken:,} unreadable line{'s' * (album.broken > 1)} left out")

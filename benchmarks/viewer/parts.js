@@ -71,7 +71,7 @@ const accounts = (turn, episode) => {
 };
 
 /** Agents by their places. */
-const named = (episode, places) => places.map((place, n) => [n ? ', ' : '', dot(place), episode.agents[place]]).flat();
+const named = (episode, places) => places.map((place, n) => [n ? ' ' : '', el('span', null, dot(place), episode.agents[place], n < places.length - 1 ? ',' : '')]).flat();
 
 /** Who read what an agent said, and which facts it holds that this agent alone has. */
 const message = (episode, turn, agent) => {

@@ -48,6 +48,24 @@ def test_influence_and_use_follow_the_votes():
     assert (ignores.facts.sent, ignores.facts.used) == (1, 0)
 
 
+def test_each_message_has_its_readers_and_facts_and_what_changes_without_it():
+    """Each of three agents has one hidden fact for the right answer, and sends it with the three that all have."""
+    result = worth(reference, tasks=4)
+    tasks = [task.data for task in palaver.make("hidden-profile-v0", form="tiny").tasks][:4]
+    lost = [t["possible_answers"].index(t["decoy"]) < t["possible_answers"].index(t["correct_answer"]) for t in tasks]
+    for task, flips, one in zip(tasks, lost, result.each, strict=True):
+        assert [(m.turn, m.agent, m.readers) for m in one.messages] == [
+            (1, "p1", ("p2", "p3")), (1, "p2", ("p1", "p3")), (1, "p3", ("p1", "p2"))
+        ]  # fmt: skip
+        told = [message.facts for message in one.messages]
+        assert [len(facts) for facts in told] == [1, 1, 1]
+        assert all(task["correct_answer"] in facts[0] for facts in told)
+        assert one.returns["removed"] == -2
+        # who is silent still votes by all facts, so that one vote in three stays right; the majority is lost
+        assert one.returns["silenced/p2"] == pytest.approx(-2 + 1 / 3 if flips else 0)
+        assert one.changed["p2"] == (("p1", "p3") if flips else ())
+
+
 def test_a_sender_keeps_its_own_text():
     """A vote by the conversation's own messages does not change when they are withheld from the others."""
 
