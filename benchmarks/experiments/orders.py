@@ -2,7 +2,7 @@
 
     python -m palaver.benchmarks.experiments.orders --seeds 10-14 --out FILE
 
-Trains the recipe `chicken-infer` three ways and plays each team with partners that it knows, and with one that is
+Trains the recipe `pennies-infer` three ways and plays each team with partners that it knows, and with one that is
 replaced in the middle. One JSON line a run. Runs that are in the file already are skipped. Without --seeds it prints
 the tables of the file, as docs/inference.md has them.
 """
@@ -23,13 +23,13 @@ from palaver.benchmarks.experiments.demo_seeds import read, seeds_of
 from palaver.core import PalaverError
 from palaver.markdown import markdown_table
 
-RECIPE = "chicken-infer"
+RECIPE = "pennies-infer"
 ONE = ("env.infer.order=1", "algorithm.group_size=9")  # 9 episodes of two turns a round, for 6 of three
 ARMS: Mapping[str, tuple[str, ...]] = MappingProxyType({"none": (*ONE, "env.infer.alpha=0"), "first": ONE, "both": ()})
 NAMES = MappingProxyType({"none": "no reward for guesses", "first": "first order", "both": "first and second order"})
-YIELD, DARE, COPY = "scripted:always_first", "scripted:always_last", "scripted:tit_for_tat"
-PARTNERS = MappingProxyType({"yield": (YIELD, ""), "dare": (DARE, ""), "copy": (COPY, "")})
-SWITCHES = MappingProxyType({"yield, dare": (YIELD, DARE), "dare, yield": (DARE, YIELD)})
+FIRST, LAST, COPY = "scripted:always_first", "scripted:always_last", "scripted:tit_for_tat"
+PARTNERS = MappingProxyType({"heads": (FIRST, ""), "tails": (LAST, ""), "copy": (COPY, "")})
+SWITCHES = MappingProxyType({"heads, tails": (FIRST, LAST), "tails, heads": (LAST, FIRST)})
 ROUNDS, SAMPLES = 10, 8
 HEADS = MappingProxyType(
     {
