@@ -1,10 +1,10 @@
 """Compare questions of first order alone with those of first and second order, at about equal tokens.
 
-    python -m palaver.benchmarks.experiments.orders --seeds 10-14 --out FILE
+    python -m palaver.benchmarks.experiments.orders --seeds 20-24 --out FILE
 
-Trains the recipe `pennies-infer` three ways and plays each team with partners that it knows, and with one that is
-replaced in the middle. One JSON line a run. Runs that are in the file already are skipped. Without --seeds it prints
-the tables of the file, as docs/inference.md has them.
+Trains the recipe `build-orders` three ways. One JSON line a run: what the learning builder guesses, and what is built,
+in each evaluation. Runs that are in the file already are skipped. Without --seeds it prints the table of the file, as
+docs/inference.md has it.
 """
 
 from __future__ import annotations
@@ -21,28 +21,25 @@ from typing import Any
 
 from palaver.benchmarks.experiments.demo_seeds import read, seeds_of
 from palaver.core import PalaverError
+from palaver.envs.base.inference_wrapper import COMPONENT
 from palaver.markdown import markdown_table
 
-RECIPE = "pennies-infer"
-ONE = ("env.infer.order=1", "algorithm.group_size=9")  # 9 episodes of two turns a round, for 6 of three
+RECIPE = "build-orders"
+ONE = ("env.infer.order=1", "algorithm.group_size=18")  # 18 episodes of two turns, for 12 of three
 ARMS: Mapping[str, tuple[str, ...]] = MappingProxyType({"none": (*ONE, "env.infer.alpha=0"), "first": ONE, "both": ()})
 NAMES = MappingProxyType({"none": "no reward for guesses", "first": "first order", "both": "first and second order"})
-FIRST, LAST, COPY = "scripted:always_first", "scripted:always_last", "scripted:tit_for_tat"
-PARTNERS = MappingProxyType({"heads": (FIRST, ""), "tails": (LAST, ""), "copy": (COPY, "")})
-SWITCHES = MappingProxyType({"heads, tails": (FIRST, LAST), "tails, heads": (LAST, FIRST)})
-ROUNDS, SAMPLES = 10, 8
 HEADS = MappingProxyType(
     {
-        "accuracy": "accuracy with known partners",
-        "payoff": "payoff a round with them",
-        "accuracy_after": "accuracy after a replacement",
-        "payoff_after": "payoff a round after it",
-        "self_play": "payoff a round in self-play",
+        "first": "F1 of the first order",
+        "return": "return",
+        "iou": "IoU",
+        "twice": "built twice",
+        "course": "return over training",
         "tokens": "sampled tokens",
         "cpu_s": "CPU seconds",
     }
 )
-COMPARED = ("accuracy", "payoff", "accuracy_after", "payoff_after", "self_play")
+MEASURED = ("first", "return", "iou", "twice", "course")
 
 
 def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -62,8 +59,8 @@ def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
     if not ended(train(config, folder, launch=about)):
         raise KeyboardInterrupt
     lines = read_metrics(folder / METRICS)
-    last = [line for line in lines if line["kind"] == "eval"][-1]
     trained = [line for line in lines if line["kind"] == "train"]
+    evaluated = [measured(line) for line in lines if line["kind"] == "eval"]
     return {
         "arm": arm,
         "seed": seed,
@@ -71,43 +68,26 @@ def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
         "updates": len(trained),
         "completions": sum(line["completions"] for line in trained),
         "tokens": sum(line["sampled_tokens"] for line in trained),
-        "cpu_s": round(last["cpu_s"], 1),
+        "cpu_s": round(lines[-1]["cpu_s"], 1),
         "commit": about["commit"],
-        "second": last["metrics"].get("inference2/accuracy"),
-        "self_play": last["components"]["payoff"] / config.env.keywords()["repeats"],
-        **measured(f"run:{folder}"),
+        **evaluated[-1],
+        "course": fmean(each["return"] for each in evaluated[1:]),
+        "evaluations": evaluated,
     }
 
 
-def measured(team: str) -> dict[str, Any]:
-    """Accuracy and payoff a round of a team's first agent, by partner, and their means.
-
-    The questions are those of first order, whatever the team was trained on, and nothing is added to the payoffs.
-    """
-    alone = {name: _play(team, *policies) for name, policies in PARTNERS.items()}
-    replaced = {name: _play(team, *policies) for name, policies in SWITCHES.items()}
-    return {
-        "accuracy": fmean(each["accuracy"] for each in alone.values()),
-        "payoff": fmean(each["payoff"] for each in alone.values()),
-        "accuracy_after": fmean(each["switch/accuracy_after"] for each in replaced.values()),
-        "payoff_after": fmean(each["switch/reward_after"] for each in replaced.values()),
-        "partners": alone | replaced,
+def measured(line: Mapping[str, Any]) -> dict[str, float]:
+    """What an evaluation measured of the builder that learns; the return is without the reward for guesses."""
+    parts, metrics = line["components"], line["metrics"]
+    found = {
+        "step": line["step"],
+        "first": metrics[f"{COMPONENT}/accuracy/builder1"],
+        "second": metrics.get(f"{COMPONENT}2/accuracy/builder1"),
+        "return": sum(value for name, value in parts.items() if name != COMPONENT),
+        "iou": metrics["iou"],
+        "twice": metrics["by_several"],
     }
-
-
-def _play(team: str, partner: str, then: str) -> dict[str, float]:
-    """Play the held-out tasks with a partner, which `then` replaces in the middle if that is not ""."""
-    from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
-    from palaver.benchmarks.evaluation.focal import FocalRound
-
-    keywords, sampling, _ = as_trained(team, "matrix-v1")
-    keywords |= {"repeats": ROUNDS, "infer": {"when": "before", "agents": ["a1"]}}
-    seatings = (FocalRound(("a1",), {"a2": partner}, then=then, after=ROUNDS // 2 if then else 0),)
-    setting = EvaluationConfig("matrix-v1", keywords, team, n=0, samples=SAMPLES, sampling=sampling, seatings=seatings)
-    result, _ = measure(setting)
-    assert result.focal is not None
-    found = {"accuracy": result.metrics["inference/accuracy/a1"], "payoff": result.focal.mean / ROUNDS}
-    return found | {name: value for name, value in result.metrics.items() if name.startswith("switch/")}
+    return {name: round(value, 4) for name, value in found.items() if value is not None}
 
 
 def table(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -132,7 +112,7 @@ def _cell(values: Sequence[float], key: str, sign: str = "") -> str:
     """Mean and interval; of what a run costs the mean alone."""
     from palaver.utils.stats.intervals import student
 
-    if key not in COMPARED:
+    if key not in MEASURED:
         return f"{fmean(values):{sign},.0f}"
     ends = student(values)
     interval = f" [{', '.join(f'{end:{sign}.3f}' for end in ends)}]" if ends else ""
