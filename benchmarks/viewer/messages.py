@@ -49,10 +49,10 @@ def _add(album: Album, entry: dict[str, Any], record: Mapping[str, Any], known: 
     if rows:
         entry["without"] = rows
     for sent in _listed(record, "messages"):
-        turn, sender = (sent.get("turn"), sent.get("agent")) if isinstance(sent, dict) else (None, None)
-        if isinstance(turn, int) and 0 <= turn < len(entry["turns"]) and isinstance(sender, str) and sender in known:
+        turn, agent = (sent.get("turn"), sent.get("agent")) if isinstance(sent, dict) else (None, None)
+        if isinstance(turn, int) and 0 <= turn < len(entry["turns"]) and isinstance(agent, str) and agent in known:
             facts = [album.text(one_line(fact, FACT)) for fact in _listed(sent, "facts")[:MOST_FACTS]]
-            message = [known[sender], _places(sent, "readers", known), facts]
+            message = [known[agent], _places(sent, "readers", known), facts]
             entry["turns"][turn].setdefault("messages", []).append(message)
 
 
