@@ -55,7 +55,7 @@ class ScriptedPolicy:
 
 
 class SwitchedPolicy:
-    """Answers by one policy at first and by another after so many answers in a conversation.
+    """Answers by one policy at first and by another after so many answers in an episode.
 
     Args:
         first: answers at first.
@@ -69,13 +69,20 @@ class SwitchedPolicy:
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """Answers of the policy whose turn it is, in the order of the requests."""
-        whose = [sum(m.role == "assistant" for m in request.conversation) >= self.after for request in requests]
+        whose = [_answered(request) >= self.after for request in requests]
         parts = {
             later: iter(policy.act([r for r, is_later in zip(requests, whose, strict=True) if is_later is later]))
             for later, policy in ((False, self.first), (True, self.then))
             if later in whose
         }
         return [next(parts[later]) for later in whose]
+
+
+def _answered(request: Request) -> int:
+    """Earlier answers of the agent in the episode; those in its conversation if the number is not given."""
+    if request.answered is not None:
+        return request.answered
+    return sum(message.role == "assistant" for message in request.conversation)
 
 
 class RandomPolicy:

@@ -272,6 +272,8 @@ class Request:
 
     The n samples of a request share its prompt. A seed determines a sample's text, independently of its batch. Calls of
     tools are parsed only if `tools` names some. `actions` are the legal ones, where the environment lists them.
+    `answered` is the number of the agent's earlier answers in the episode, of which a conversation has none where
+    observations stand alone; None if it is not known.
     """
 
     agent: str
@@ -280,6 +282,7 @@ class Request:
     sampling: Sampling = Sampling()
     tools: tuple[ToolSchema, ...] = ()
     actions: tuple[str, ...] = ()
+    answered: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

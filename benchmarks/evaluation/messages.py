@@ -14,29 +14,30 @@ The difference of the team's return is taken task by task, so that its interval 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation.interventions import (
+    Place,
+    Played,
+    Players,
+    messages_of,
+    play,
+    readers_of,
+    shuffled,
+)
 from palaver.benchmarks.evaluation.rescore import source
-from palaver.core import ConfigError, Message, Request, Sampling, stable_seed
-from palaver.envs.base.env import Step, TextEnv
-from palaver.envs.base.questions import truth_of, words_of
+from palaver.core import ConfigError, Sampling
+from palaver.envs.base.questions import words_of
 from palaver.episodes import Episode, only_scored
 from palaver.registry import spec
-from palaver.text import one_line
-from palaver.trainers.rollout.branches import Branch, Joint, first_joint
-from palaver.trainers.rollout.episodes import EpisodeRunner, Queries, StepAll, complete, ready_env, record, starts
+from palaver.trainers.rollout.episodes import ready_env
 from palaver.trainers.rollout.team import parse_team
 from palaver.utils.stats.intervals import over_tasks
-
-Place = tuple[int, int, str]  # episode, turn, agent
-FEWEST = 2  # letters of a text that can be recognised in an observation
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,38 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class SentMessage:
+    """A message of one episode.
+
+    Attributes:
+        turn: index of its turn.
+        agent: sender.
+        readers: agents whose next observation holds it.
+        facts: words of each fact of the sender alone that it names.
+    """
+
+    turn: int
+    agent: str
+    readers: tuple[str, ...]
+    facts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EpisodeMessages:
+    """Messages of one episode, and what changes without them.
+
+    Attributes:
+        returns: intervention -> the team's return under it less that of the episode; not of what has no score.
+        changed: sender -> agents whose later texts change when it is silenced.
+        messages: in order.
+    """
+
+    returns: Mapping[str, float]
+    changed: Mapping[str, tuple[str, ...]]
+    messages: tuple[SentMessage, ...]
+
+
+@dataclass(frozen=True)
 class MessageWorth:
     """Table of an analysis.
 
@@ -85,6 +118,7 @@ class MessageWorth:
         effects: intervention -> its effect.
         influence: sender -> receiver -> share of the receiver's later texts that change when the sender is silenced.
         facts: None if the environment has no questions about what agents hold.
+        each: messages of every episode, in the order of the tasks.
     """
 
     env: str
@@ -96,36 +130,17 @@ class MessageWorth:
     effects: Mapping[str, Effect] = field(default_factory=dict)
     influence: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     facts: Facts | None = None
+    each: tuple[EpisodeMessages, ...] = ()
 
 
-@dataclass(frozen=True)
-class Players:
-    """A team in an environment.
+class Analysis(NamedTuple):
+    """An analysis: its table, and the episodes of the team as it is."""
 
-    Attributes:
-        env: is forked.
-        team: agent -> its policy.
-        sampling: agent -> how it samples.
-        tasks: ids of the tasks.
-        seed: of every draw.
-    """
-
-    env: TextEnv
-    team: Mapping[str, Policy]
-    sampling: Mapping[str, Sampling]
-    tasks: Sequence[str]
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class _Played:
-    """Episodes of a condition, and facts of single agents in them: (episode, holder, words)."""
-
+    worth: MessageWorth
     episodes: list[Episode]
-    facts: frozenset[tuple[int, str, tuple[str, ...]]]
 
 
-def of_run(folder: Path, tasks: int, seed: int) -> MessageWorth:
+def of_run(folder: Path, tasks: int, seed: int) -> Analysis:
     """Worth of a team's messages, at its run's latest valid checkpoint, on held-out tasks.
 
     Raises:
@@ -140,7 +155,7 @@ def of_run(folder: Path, tasks: int, seed: int) -> MessageWorth:
     )
 
 
-def of_episodes(file: Path, team: str, tasks: int, seed: int) -> MessageWorth:
+def of_episodes(file: Path, team: str, tasks: int, seed: int) -> Analysis:
     """Worth of the messages of the team of stored episodes, on their tasks.
 
     Args:
@@ -165,7 +180,7 @@ def of_episodes(file: Path, team: str, tasks: int, seed: int) -> MessageWorth:
     return measure(Players(env, made, dict.fromkeys(env.possible_agents, drawn), ids, seed), stored.env)
 
 
-def measure(players: Players, env: str) -> MessageWorth:
+def measure(players: Players, env: str) -> Analysis:
     """Play all conditions and compare them.
 
     Raises:
@@ -176,20 +191,19 @@ def measure(players: Players, env: str) -> MessageWorth:
         raise ConfigError(f"the agents of {env} compete: what one gains by a message another loses")
     if len(players.tasks) < 2:
         raise ConfigError("shuffled messages come from another task: analyse two tasks or more")
-    plain = _play(players, {})
+    plain = play(players, {})
     only_scored(plain.episodes, "of the analysis")
-    sent = _messages(plain.episodes)
+    sent = messages_of(plain.episodes)
     agents = players.env.possible_agents
-    silenced = {a: _play(players, {place: "" for place in sent if place[2] == a}) for a in agents}
     conditions = {
-        "removed": _play(players, dict.fromkeys(sent, "")),
-        "shuffled": _play(players, _shuffled(sent, len(plain.episodes))),
-        **{f"silenced/{agent}": played for agent, played in silenced.items()},
+        "removed": play(players, dict.fromkeys(sent, "")),
+        "shuffled": play(players, shuffled(sent, len(plain.episodes))),
+        **{f"silenced/{a}": play(players, {place: "" for place in sent if place[2] == a}) for a in agents},
     }
     mean = float(np.mean([episode.team_return() for episode in plain.episodes]))
     spent = float(np.mean([_spent(episode) for episode in plain.episodes]))
-    changed = {a: {b: _changed(plain, silenced[a], a, b, sent) for b in agents if b != a} for a in agents}
-    return MessageWorth(
+    each = tuple(_single(n, plain, conditions, sent) for n in range(len(plain.episodes)))
+    worth = MessageWorth(
         env,
         len(plain.episodes),
         mean,
@@ -197,93 +211,14 @@ def measure(players: Players, env: str) -> MessageWorth:
         spent,
         100 * mean / spent if spent else 0.0,
         {name: _effect(plain, played) for name, played in conditions.items()},
-        {a: {b: float(np.mean(flags)) if flags else 0.0 for b, flags in row.items()} for a, row in changed.items()},
-        _facts(plain, silenced, sent),
+        {a: {b: _influence(each, a, b) for b in agents if b != a} for a in agents},
+        _facts(plain, each, sent),
+        each,
     )
+    return Analysis(worth, plain.episodes)
 
 
-def _play(players: Players, edits: Mapping[Place, str]) -> _Played:
-    """Play every task once, with other texts in some places."""
-    own: dict[str, dict[str, str]] = {}  # node -> agent -> the text that it keeps in its conversation
-    facts: set[tuple[int, str, tuple[str, ...]]] = set()
-
-    def queries(branch: Branch) -> Queries:
-        for agent in branch.env.agents:
-            if branch.can_act(agent):
-                seeds = (stable_seed(players.seed, branch.root, len(branch.turns), agent),)
-                legal = branch.legal_actions(agent)
-                request = Request(agent, branch.conversations[agent], seeds, players.sampling[agent], (), legal)
-                yield players.team[branch.role(agent, players.team)], request
-
-    def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:
-        joints = []
-        for branch, candidates in zip(live, complete(live, queries), strict=True):
-            facts.update((int(branch.root), *fact) for fact in _held(branch.env))
-            joint = first_joint(branch, candidates)
-            places = {agent: (int(branch.root), len(branch.turns), agent) for agent in joint.completions}
-            own[joint.node] = {a: c.text for a, c in joint.completions.items() if places[a] in edits}
-            texts = {a: replace(c, text=edits.get(places[a], c.text)) for a, c in joint.completions.items()}
-            joints.append(replace(joint, completions=texts))
-        return step_together(joints)
-
-    ends = EpisodeRunner(play_turn, partial(_keeping, own=own)).run_all(
-        starts(players.env, players.tasks, players.seed)
-    )
-    names = {agent: policy.name for agent, policy in players.team.items()}
-    return _Played([record(branch, names) for branch in ends], frozenset(facts))
-
-
-def _keeping(joint: Joint, _step: Step, branch: Branch, own: Mapping[str, Mapping[str, str]]) -> Branch:
-    """Put the texts that agents wrote back into their conversations, and into the record."""
-    kept = own[joint.node]
-    if not kept:
-        return branch
-    conversations = dict(branch.conversations)
-    for agent, text in kept.items():
-        past = list(conversations[agent])
-        for n in range(len(past) - 1, -1, -1):
-            if past[n].role == "assistant":
-                past[n] = Message("assistant", text)
-                break
-        conversations[agent] = tuple(past)
-    last = branch.turns[-1]
-    texts = {a: replace(c, text=kept.get(a, c.text)) for a, c in last.completions.items()}
-    return replace(branch, conversations=conversations, turns=(*branch.turns[:-1], replace(last, completions=texts)))
-
-
-def _held(env: TextEnv) -> list[tuple[str, tuple[str, ...]]]:
-    """Holder and words of each fact that the environment would ask for now."""
-    asked = [question for agent in env.agents for question in env.questions(agent, {})]
-    return [
-        (question.about, tuple(sorted(truth_of(question).weights)))
-        for question in asked
-        if question.kind == "slots" and question.truth is not None and not question.options
-    ]
-
-
-def _messages(episodes: Sequence[Episode]) -> dict[Place, str]:
-    """Completions that another agent's next observation holds."""
-    sent: dict[Place, str] = {}
-    for index, episode in enumerate(episodes):
-        for turn, following in zip(episode.turns, episode.turns[1:], strict=False):
-            for agent, completion in turn.completions.items():
-                text = one_line(completion.text)
-                read = (one_line(seen, 100_000) for other, seen in following.observations.items() if other != agent)
-                if len(text) >= FEWEST and any(text in seen for seen in read):
-                    sent[index, turn.index, agent] = completion.text
-    return sent
-
-
-def _shuffled(sent: Mapping[Place, str], count: int) -> dict[Place, str]:
-    """Each message replaced by that of the next episode that has one of the same agent and turn."""
-    found = {}
-    for episode, turn, agent in sent:
-        others = ((episode + shift) % count for shift in range(1, count))
-        found[episode, turn, agent] = next((sent[n, turn, agent] for n in others if (n, turn, agent) in sent), "")
-    return found
-
-
-def _effect(plain: _Played, played: _Played) -> Effect:
+def _effect(plain: Played, played: Played) -> Effect:
     """Compare two conditions task by task, episodes without a score in either left out."""
     pairs = [
         (a.team_return(), b.team_return())
@@ -295,23 +230,42 @@ def _effect(plain: _Played, played: _Played) -> Effect:
     return Effect(float(after.mean()), float((after - before).mean()), low, high)
 
 
-def _changed(plain: _Played, other: _Played, sender: str, receiver: str, sent: Mapping[Place, Any]) -> list[bool]:
-    """Return by episode with a message of the sender if the receiver's later texts differ."""
-    first: dict[int, int] = {}
-    for episode, turn, agent in sent:
-        if agent == sender:
-            first[episode] = min(turn, first.get(episode, turn))
-    return [
-        _texts_after(plain.episodes[n], receiver, turn) != _texts_after(other.episodes[n], receiver, turn)
-        for n, turn in first.items()
-    ]
+def _single(index: int, plain: Played, conditions: Mapping[str, Played], sent: Mapping[Place, str]) -> EpisodeMessages:
+    """Messages of one episode, and how it differs from the same episode under the interventions."""
+    episode = plain.episodes[index]
+    others = {name: played.episodes[index] for name, played in conditions.items()}
+    known = sorted((holder, words) for n, holder, words in plain.facts if n == index)
+    own = [(turn, agent, text) for (n, turn, agent), text in sent.items() if n == index]
+    listed = []
+    for turn, agent, text in own:
+        read, named = set(words_of(text)), tuple(readers_of(text, agent, episode.turns[turn + 1].observations))
+        facts = tuple(" ".join(words) for holder, words in known if holder == agent and set(words) <= read)
+        listed.append(SentMessage(turn, agent, named, facts))
+    first = {agent: turn for turn, agent, _ in reversed(own)}
+    return EpisodeMessages(
+        {n: o.team_return() - episode.team_return() for n, o in others.items() if o.scored and episode.scored},
+        {a: _affected(episode, others[f"silenced/{a}"], a, turn) for a, turn in first.items()},
+        tuple(listed),
+    )
+
+
+def _affected(episode: Episode, other: Episode, sender: str, turn: int) -> tuple[str, ...]:
+    """Agents, the sender apart, whose texts after a turn are not the same in two episodes."""
+    agents = [agent for agent in episode.team if agent != sender]
+    return tuple(agent for agent in agents if _texts_after(episode, agent, turn) != _texts_after(other, agent, turn))
+
+
+def _influence(each: Sequence[EpisodeMessages], sender: str, receiver: str) -> float:
+    """Share of the episodes with a message of the sender in which the receiver's later texts change without."""
+    flags = [receiver in one.changed[sender] for one in each if sender in one.changed]
+    return float(np.mean(flags)) if flags else 0.0
 
 
 def _texts_after(episode: Episode, agent: str, turn: int) -> list[str]:
     return [later.completions[agent].text for later in episode.turns[turn + 1 :] if agent in later.completions]
 
 
-def _facts(plain: _Played, silenced: Mapping[str, _Played], sent: Mapping[Place, str]) -> Facts | None:
+def _facts(plain: Played, each: Sequence[EpisodeMessages], sent: Mapping[Place, str]) -> Facts | None:
     """Shares of the facts that were sent, and that made a difference."""
     if not plain.facts:
         return None
@@ -319,11 +273,7 @@ def _facts(plain: _Played, silenced: Mapping[str, _Played], sent: Mapping[Place,
     for (episode, _, agent), text in sent.items():
         written.setdefault((episode, agent), set()).update(words_of(text))
     named = [fact for fact in plain.facts if set(fact[2]) <= written.get(fact[:2], set())]
-    used = 0
-    for episode, holder, _ in named:
-        pair = plain.episodes[episode], silenced[holder].episodes[episode]
-        texts = [[{a: c.text for a, c in t.completions.items() if a != holder} for t in e.turns] for e in pair]
-        used += texts[0] != texts[1]
+    used = sum(bool(each[episode].changed[holder]) for episode, holder, _ in named)
     return Facts(len(plain.facts), len(named) / len(plain.facts), used / len(named) if named else 0.0)
 
 

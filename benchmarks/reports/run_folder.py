@@ -44,6 +44,7 @@ class RunFolder:
     train: tuple[Mapping[str, Any], ...] = ()
     evals: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    _read: dict[int, list[Episode]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -70,9 +71,19 @@ class RunFolder:
         return list(dict.fromkeys(key for line in self.train for key in line if key.startswith(prefix)))
 
     def episodes(self, step: int) -> list[Episode]:
-        """The episodes of the evaluation at a step; lines that cannot be read are left out."""
-        lines, _ = read_lines(self.folder / "episodes" / f"eval-{step:06d}.jsonl")
-        return [episode for line in lines if (episode := episode_of(line)) is not None]
+        """The episodes of the evaluation at a step, read once; lines that cannot be read are left out."""
+        if step not in self._read:
+            lines, _ = read_lines(self.evaluation(step))
+            self._read[step] = [episode for line in lines if (episode := episode_of(line)) is not None]
+        return self._read[step]
+
+    def evaluation(self, step: int) -> Path:
+        """File of the episodes of the evaluation at a step."""
+        return self.folder / "episodes" / f"eval-{step:06d}.jsonl"
+
+    def keep(self, step: int, episodes: list[Episode]) -> None:
+        """Keep the episodes of an evaluation that were read elsewhere."""
+        self._read[step] = episodes
 
 
 def number(line: Mapping[str, Any], key: str) -> float | None:

@@ -55,12 +55,13 @@ class Album:
         """True if no more fit."""
         return len(self.episodes) >= self.max_episodes or self._size >= MOST_CHARACTERS
 
-    def read(self, source: ViewerSource) -> None:
-        """Add the episodes of a source until the album is full.
+    def read(self, source: ViewerSource) -> list[Episode] | None:
+        """Add the episodes of a source until the album is full; return them, or None if not all fit.
 
         Raises:
             CheckpointError: it cannot be opened.
         """
+        count, left_out = len(self.records), self.left_out
         for index, unread in enumerate(source.unread()):
             if self.full:
                 self.left_out += 1
@@ -68,6 +69,7 @@ class Album:
                 self.broken += 1
             else:
                 self.add(source, index, episode)
+        return self.records[count:] if self.left_out == left_out else None
 
     def finish(self) -> None:
         """Sort the episodes by training step, and count for every turn the episodes that share it.
@@ -103,7 +105,7 @@ class Album:
 
     def add(self, source: ViewerSource, line_index: int, episode: Episode) -> None:
         """Add an episode, whether or not it fits."""
-        agents = _agents(episode)
+        agents = agents_of(episode)
         key = (source.path, episode.task, episode.turns[0].group if episode.turns else "")
         turns = [self._turn(episode, index, agents) for index in range(len(episode.turns))]
         entry = {
@@ -181,8 +183,8 @@ def figure(value: float) -> float | str:
     return float(f"{value:.6g}") if isfinite(value) else str(value)
 
 
-def _agents(episode: Episode) -> list[str]:
-    """All agents, in the order of the first turn's rewards."""
+def agents_of(episode: Episode) -> list[str]:
+    """All agents of an episode, in the order of the first turn's rewards."""
     named = ((*turn.rewards, *turn.observations, *turn.completions) for turn in episode.turns)
     return list(dict.fromkeys(itertools.chain.from_iterable(named)))
 
@@ -191,7 +193,7 @@ def _reader(episode: Episode) -> str:
     """The side whose observations give the events; of both, events would appear twice."""
     readers = (
         agent
-        for agent in sorted(_agents(episode))
+        for agent in sorted(agents_of(episode))
         if any(battles.story({agent: str(turn.observations.get(agent, ""))}, [agent]) for turn in episode.turns)
     )
     return next(readers, "")

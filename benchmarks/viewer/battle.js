@@ -51,6 +51,6 @@ const unfold = (episode, turn, n, open, line, width) => {
     episode.agents.map((name, agent) => {
       const found = turn.shown.find(([who]) => who === agent);
       return el('section', { class: 'column' }, el('h4', null, dot(agent), name, ' saw'),
-        found ? el('pre', { dir: 'auto' }, texts[found[1]]) : el('p', { class: 'zero' }, 'nothing'), offered(turn, agent));
+        found ? el('pre', { dir: 'auto' }, texts[found[1]]) : el('p', { class: 'zero' }, 'nothing'), message(episode, turn, agent), offered(turn, agent));
     })), picture(turn, n), accounts(turn, episode)));
 };

@@ -6,7 +6,7 @@ episodes.forEach((episode, at) => { episode.at = at; });
 const byId = new Map(episodes.map((episode) => [episode.id, episode]));
 const agents = [...new Set(episodes.flatMap((episode) => episode.agents))];
 const tasks = [...new Set(episodes.map((episode) => episode.task))];
-const when = (episode) => (episode.step === null ? '' : `${episode.kind} ${episode.step}`);
+const when = (episode) => (episode.step === null ? episode.kind : `${episode.kind} ${episode.step}`);
 const steps = [...new Set(episodes.map(when))].filter(Boolean);
 
 /** The return of an agent by its name, of the team for ''; null where there is none. */

@@ -4,7 +4,7 @@ const head = (episode, extra) => el('header', { class: 'top' },
   el('div', null,
     el('h2', { tabindex: '-1', id: 'heading', dir: 'auto' }, episode.task),
     el('p', { class: 'facts' },
-      when(episode) ? el('span', null, 'step ', el('b', null, when(episode))) : null,
+      when(episode) ? el('span', null, episode.step === null ? 'analysis of ' : 'step ', el('b', null, when(episode))) : null,
       el('span', null, episode.env), el('span', { class: episode.stop === 'terminated' ? null : 'bad' }, episode.stop),
       el('span', null, count(episode.turns.length, 'turn')), el('span', null, 'seed ', episode.seed))),
   el('div', { class: 'worth' },
@@ -42,6 +42,7 @@ const column = (episode, turn, number, agent) => {
     shown(turn, agent, number),
     said ? prose(texts[said[1]], wanted ? marked(texts[said[1]], wanted) : null) : null,
     said && said[4] ? el('p', { class: 'taken' }, 'taken for: ', el('b', null, said[4])) : null,
+    message(episode, turn, agent),
     turn.legal ? offered(turn, agent) : null,
     parts ? bars(parts[1]) : null);
 };
@@ -61,7 +62,7 @@ const episodeView = (episode) => {
     other ? button('compare', () => compare(episode, other), { id: 'compare' }) : null,
     episode.turns.length < 2 ? null : button(asRows ? 'as columns' : 'as rows', () => { state.layout = asRows ? 'columns' : 'rows'; show(); }, { id: 'layout' }),
     button('copy link', copyLink, { id: 'link' }));
-  return [head(episode, tools), siblingTable(episode), elsewhere(episode), earned(episode), turnBar(episode), replayOf(episode),
+  return [head(episode, tools), siblingTable(episode), elsewhere(episode), earned(episode), without(episode), turnBar(episode), replayOf(episode),
     episode.turns.length ? (asRows ? rows(episode) : episode.turns.map((turn, n) => card(episode, turn, n))) : el('p', { class: 'card' }, 'This episode has no turns.')];
 };
 

@@ -37,7 +37,7 @@ def stage(run: RunFolder | None) -> Stage:
     def make_env(kind: str, name: str) -> TextEnv:
         if run is not None and run.config is not None:
             env = run.config.env
-            return text_env(env.id, env.keywords(run.config.eval.tasks if kind == "eval" else None))
+            return text_env(env.id, env.keywords(None if kind == "train" else run.config.eval.tasks))
         return text_env(name, {})
 
     return make_env

@@ -16,6 +16,7 @@ from palaver.benchmarks.reports.inline import bundle, inline_page
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.album import Album
+from palaver.benchmarks.viewer.messages import add_messages
 from palaver.benchmarks.viewer.replays import add_replays
 from palaver.benchmarks.viewer.sources import ViewerSource, find
 from palaver.core import ConfigError
@@ -112,7 +113,9 @@ def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
     sources, run = find(path, known)
     album = Album(choices.max_episodes, choices.characters)
     for listed in sources:
-        album.read(listed)
+        episodes = album.read(listed)
+        if known and episodes is not None and listed.step is not None and listed.path == known.evaluation(listed.step):
+            known.keep(listed.step, episodes)  # the report needs them too
     notes = list(run.notes) if run else []
     if album.broken:
         notes.append(f"{album.broken:,} unreadable line{'s' * (album.broken > 1)} left out")
@@ -120,6 +123,8 @@ def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
         notes.append(
             f"{album.left_out:,} of {album.left_out + len(album.episodes):,} episodes do not fit and are left out"
         )
+    if run is not None:
+        add_messages(album, run.folder)
     stage = extras.stage(run)
     notes += _finish(album, stage, choices)
     if choices.tests:

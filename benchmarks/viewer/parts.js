@@ -69,3 +69,26 @@ const accounts = (turn, episode) => {
       common || alike(turn.rewards) || turn.parts.length ? null : el('p', { class: 'payee' }, turn.rewards.map((value, n) => [dot(n), episode.agents[n], ' ', el('b', null, figure(value, true)), ' '])),
       turn.reason ? el('p', { class: 'reason', dir: 'auto' }, turn.reason) : null, verdict(turn), measurements(turn.metrics)));
 };
+
+/** Agents by their places. */
+const named = (episode, places) => places.map((place, n) => [n ? ' ' : '', el('span', null, dot(place), episode.agents[place], n < places.length - 1 ? ',' : '')]).flat();
+
+/** Who read what an agent said, and which facts it holds that this agent alone has. */
+const message = (episode, turn, agent) => {
+  const found = (turn.messages || []).find(([who]) => who === agent);
+  return found ? el('p', { class: 'message' }, 'read by ', named(episode, found[1]),
+    found[2].map((fact) => el('span', { class: 'pill', dir: 'auto' }, el('span', { class: 'zero' }, 'fact'), texts[fact]))) : null;
+};
+
+/** What changes where the episode is played again without its messages. */
+const without = (episode) => {
+  if (!episode.without) return null;
+  const most = Math.max(...episode.without.map(([, , value]) => Math.abs(finite(value) || 0)));
+  return el('details', { class: 'card sums without', open: true }, el('summary', null, el('b', null, 'Played again without its messages')),
+    el('table', null,
+      el('thead', null, el('tr', null, el('th', { scope: 'col' }, 'messages'), el('th', { scope: 'col', class: 'num' }, 'change of the return'), el('th', { scope: 'col' }, 'later texts that change'))),
+      el('tbody', null, episode.without.map(([name, sender, value, changed]) => el('tr', null,
+        el('th', { scope: 'row' }, sender < 0 ? name : ['silenced ', ...named(episode, [sender])]),
+        el('td', { class: 'num' }, figure(value, true), bar(value, most)),
+        el('td', { class: sender < 0 || changed.length ? null : 'zero' }, sender < 0 ? '' : changed.length ? ['of ', ...named(episode, changed)] : 'none'))))));
+};

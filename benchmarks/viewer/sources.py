@@ -19,10 +19,11 @@ from palaver.trainers.run.files import CONFIG, METRICS
 from palaver.trainers.trajectories import files
 from palaver.utils.run_folder import object_of
 
+ANALYSED = "messages.jsonl"  # in a run's folder: episodes of `palaver results analyse RUN --messages`
 LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and never loaded
 _NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")
 
-Kind = Literal["eval", "train", ""]
+Kind = Literal["eval", "train", "messages", ""]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class ViewerSource:
     @property
     def stem(self) -> str:
         """Prefix of the ids of its episodes."""
-        return f"{self.kind}-{self.step}-" if self.kind else "e"
+        step = "" if self.step is None else f"{self.step}-"
+        return f"{self.kind}-{step}" if self.kind else "e"
 
     def unread(self) -> Iterator[Callable[[], Episode | None]]:
         """Yield a reader for each episode in order; a reader returns None for an unreadable one.
@@ -63,7 +65,7 @@ def find(path: Path, run: RunFolder | None = None) -> tuple[list[ViewerSource], 
     `run` is given if already read.
 
     Evaluations come before training, the last step first, then the first, then those between by bisection, so that any
-    prefix has evenly spaced steps.
+    prefix has evenly spaced steps. Between them are the episodes of an analysis of messages.
 
     Raises:
         CheckpointError: the path does not exist or has no episodes.
@@ -84,7 +86,8 @@ def find(path: Path, run: RunFolder | None = None) -> tuple[list[ViewerSource], 
     run = run or (read(path) if is_run else None)
     sources.sort(key=lambda source: source.step or 0)
     evals, others = ([source for source in sources if (source.kind == "eval") == wanted] for wanted in (True, False))
-    return [*spread(evals), *spread(others)], run
+    analysed = [ViewerSource(path / ANALYSED, "messages")] if run and (path / ANALYSED).is_file() else []
+    return [*spread(evals), *analysed, *spread(others)], run
 
 
 def spread(sources: Sequence[ViewerSource]) -> list[ViewerSource]:

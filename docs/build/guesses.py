@@ -1,4 +1,4 @@
-"""Computed table of docs/inference.md: distances from Bayes in the kept runs of `kuhn-infer`."""
+"""Computed tables of docs/inference.md: kept runs of `kuhn-infer` and `build-orders`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from palaver.benchmarks.experiments import orders
+from palaver.benchmarks.experiments.demo_seeds import read
 from palaver.markdown import markdown_table
 
 DIGITS = "---:"
@@ -15,10 +17,13 @@ HEAD = ("seed", *(f"{name}: before, after" for name in NAMES), "CPU seconds")
 
 
 def parts(kept_runs: Path) -> dict[str, str]:
-    """Name -> Markdown of the table."""
+    """Name -> Markdown of each table."""
     files = sorted((kept_runs / "infer" / "kuhn").glob("*/metrics.jsonl"))
     rows = [_row(file) for file in files]
-    return {"bayes": markdown_table(HEAD, rows, (DIGITS,) * len(HEAD)) if rows else "No run is kept yet."}
+    return {
+        "bayes": markdown_table(HEAD, rows, (DIGITS,) * len(HEAD)) if rows else "No run is kept yet.",
+        "orders": orders.table(read(kept_runs / "infer" / "orders" / "runs.jsonl")),
+    }
 
 
 def _row(file: Path) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ VERBS = {
 }
 READ = 4000  # characters from the end of a text; an answer comes after the reasoning
 WIDTH = 5  # words that one name may be written in, as `King's Shield`
+NEXT = "Which move does the opponent use next, or which Pokémon does it switch to? Answer with the name alone."
 
 _WORD = re.compile(r"[a-z0-9]+")
 _NUMBER = re.compile(r"\W*(?:(?:action|choice|option|number|choose|answer|no)\W*)?(\d{1,3})\W*")
@@ -117,8 +118,8 @@ def questions(
     """
     asked = []
     if legal:
-        named = read(actions.get(foe, ""), tuple(legal)).action
-        asked.append(InferenceQuestion(foe, "What does the opponent do next?", "text", (), (named,) if named else None))
+        _, _, named = read(actions.get(foe, ""), tuple(legal)).action.partition(" ")  # the verb would be half an answer
+        asked.append(InferenceQuestion(foe, NEXT, "text", (), (named,) if named else None))
     active = view["me"]["active"]
     if active >= 0:
         moves = tuple(name for name, *_ in view["me"]["team"][active]["moves"])

@@ -6,7 +6,8 @@ import pytest
 
 import palaver
 from palaver.agents.simple import ScriptedPolicy
-from palaver.benchmarks.evaluation.messages import Players, measure
+from palaver.benchmarks.evaluation.interventions import Players
+from palaver.benchmarks.evaluation.messages import measure
 from palaver.core import ConfigError, Sampling
 from palaver.envs.hidden_profile.reference import alone, asks_for_vote, reference
 
@@ -21,7 +22,7 @@ def worth(function, tasks=16, **kwargs):
     env = palaver.make("hidden-profile-v0", form="tiny", rounds=1, **kwargs)
     team = dict.fromkeys(env.possible_agents, ScriptedPolicy(function))
     ids = [task.id for task in env.tasks][:tasks]
-    return measure(Players(env, team, dict.fromkeys(team, Sampling()), ids), "hidden-profile-v0")
+    return measure(Players(env, team, dict.fromkeys(team, Sampling()), ids), "hidden-profile-v0").worth
 
 
 def test_a_team_that_uses_its_messages_is_told_from_one_that_does_not():
@@ -45,6 +46,24 @@ def test_influence_and_use_follow_the_votes():
     assert [value for row in uses.influence.values() for value in row.values()] == [share] * 6
     assert (uses.facts.n, uses.facts.sent, uses.facts.used) == (48, 1, share)
     assert (ignores.facts.sent, ignores.facts.used) == (1, 0)
+
+
+def test_each_message_has_its_readers_and_facts_and_what_changes_without_it():
+    """Each of three agents has one hidden fact for the right answer, and sends it with the three that all have."""
+    result = worth(reference, tasks=4)
+    tasks = [task.data for task in palaver.make("hidden-profile-v0", form="tiny").tasks][:4]
+    lost = [t["possible_answers"].index(t["decoy"]) < t["possible_answers"].index(t["correct_answer"]) for t in tasks]
+    for task, flips, one in zip(tasks, lost, result.each, strict=True):
+        assert [(m.turn, m.agent, m.readers) for m in one.messages] == [
+            (1, "p1", ("p2", "p3")), (1, "p2", ("p1", "p3")), (1, "p3", ("p1", "p2"))
+        ]  # fmt: skip
+        told = [message.facts for message in one.messages]
+        assert [len(facts) for facts in told] == [1, 1, 1]
+        assert all(task["correct_answer"] in facts[0] for facts in told)
+        assert one.returns["removed"] == -2
+        # who is silent still votes by all facts, so that one vote in three stays right; the majority is lost
+        assert one.returns["silenced/p2"] == pytest.approx(-2 + 1 / 3 if flips else 0)
+        assert one.changed["p2"] == (("p1", "p3") if flips else ())
 
 
 def test_a_sender_keeps_its_own_text():

@@ -11,7 +11,8 @@ from palaver.benchmarks.reports.palette import PAPER
 from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.reports.run_report import page
 from palaver.benchmarks.reports.run_report.conventions import conventions, conventions_of, form_of
-from palaver.benchmarks.reports.run_report.messages import MESSAGES, messages
+from palaver.benchmarks.reports.run_report.messages import messages
+from palaver.benchmarks.viewer.messages import MESSAGES
 from palaver.core import Completion
 from palaver.episodes import Episode, Turn
 from tests.overlap import overlapping_texts, texts_outside

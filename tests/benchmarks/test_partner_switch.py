@@ -53,3 +53,11 @@ def test_a_replacement_is_named_with_its_time(half):
 
 def test_other_evaluations_have_no_such_metrics():
     assert not [name for name in metrics("scripted:lazy", "build-mini-twins-v2") if "switch" in name]
+
+
+def test_a_partner_is_replaced_where_observations_stand_alone():
+    """Its conversation holds one observation, whichever round it is: ten rounds of the same game, all seen afresh."""
+    fresh = load("matrix-switch-v1")
+    fresh = fresh.model_copy(update={"keywords": {**fresh.keywords, "fresh": True}})
+    found = measure(setting(fresh, "scripted:tit_for_tat", ModelOptions()))[0].metrics
+    assert (found["switch/reward_before"], found["switch/reward_after"]) == (1, pytest.approx(0.8))

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from palaver.benchmarks.reports import run_folder
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.run_report.page import compare, write
+from palaver.benchmarks.viewer import page as viewer
+from palaver.benchmarks.viewer import sources
+from palaver.benchmarks.viewer.page import Choices
 from palaver.core import CheckpointError
 
 HOSTILE = (
@@ -144,6 +148,22 @@ def test_nan_in_every_number_still_makes_a_page(fabricate):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     text, _ = parse(write(folder))
     assert "is not finite" in text
+
+
+def test_each_file_of_episodes_is_read_once(fabricate, monkeypatch):
+    """By the viewer, which hands evaluations to the samples and conventions; else by the first of these."""
+    opened, lines, whole = [], sources._lines, run_folder.read_lines
+    monkeypatch.setattr(sources, "_lines", lambda path: opened.append(path.name) or lines(path))
+    monkeypatch.setattr(run_folder, "read_lines", lambda path: opened.append(path.name) or whole(path))
+    folder = fabricate()
+    text = write(folder).read_text()
+    recorded = [path.name for path in (folder / "episodes").iterdir()]
+    assert sorted(name for name in opened if name in recorded) == sorted(recorded)
+    monkeypatch.setattr(viewer, "Choices", lambda **_: Choices(max_episodes=1))
+    opened.clear()
+    write(folder)
+    assert max(opened.count(name) for name in recorded) == 2  # the viewer counts those that do not fit
+    assert "Task a0" in visible(text)
 
 
 def test_writing_twice_replaces_the_page_and_leaves_nothing_else(fabricate):

@@ -156,3 +156,22 @@ def test_bad_rows(tmp_path, lines, message):
         palaver.make("build-mini-v0", tasks=str(path))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_reference_answers_questions_by_its_division(when):
+    """Odd lines are the first builder's and even ones the second's; so they play, guess, and expect guesses."""
+    env = palaver.make("build-mini-v0", infer={"when": when, "order": 2, "alpha": 1.0})
+    told = dict.fromkeys(env.possible_agents, ())
+    observations, _ = env.reset(seed=0)
+    answers, total = [], dict.fromkeys(env.possible_agents, 0.0)
+    while env.agents:
+        told = {agent: (*told[agent], Message("user", observations[agent])) for agent in env.agents}
+        actions = {agent: houses.reference(told[agent], 0) for agent in env.agents}
+        told = {agent: (*told[agent], Message("assistant", text)) for agent, text in actions.items()}
+        answers.append(actions)
+        observations, rewards, *_ = env.step(actions)
+        total = {agent: total[agent] + reward for agent, reward in rewards.items()}
+    guesses = answers[:2] if when == "before" else answers[1:]
+    assert guesses == [{"builder1": "2 4 6 8", "builder2": "1 3 5 7"}, {"builder1": "1 3 5 7", "builder2": "2 4 6 8"}]
+    assert total == {"builder1": 1.25 + 2, "builder2": 1.25 + 2}  # a whole house, and two guesses with F1 1

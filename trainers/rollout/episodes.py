@@ -290,7 +290,8 @@ def _queries(
             tools = tuple(map(schema_of, branch.env.tools(agent)))
             legal = branch.legal_actions(agent)
             policy = team[branch.role(agent, team)]
-            yield policy, Request(agent, branch.conversations[agent], seeds, sampling[agent], tools, legal)
+            answered = sum(agent in turn.completions for turn in branch.turns)
+            yield policy, Request(agent, branch.conversations[agent], seeds, sampling[agent], tools, legal, answered)
 
 
 def _width(branch: Branch, plan: SamplingPlan) -> int:

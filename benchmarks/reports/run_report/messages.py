@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,8 +9,8 @@ from typing import Any
 
 from palaver.benchmarks.reports.charts import Cell, Chart, Drawing, label
 from palaver.benchmarks.reports.run_folder import RunFolder, number, numbers
+from palaver.benchmarks.viewer.messages import table_of
 
-MESSAGES = "messages.json"  # in the run folder
 NAME = 24  # most characters of an agent's name in the pictures
 
 
@@ -25,11 +24,8 @@ class MessagesView:
 
 def messages(run: RunFolder) -> MessagesView | None:
     """The section; None if nothing was measured, or what was cannot be read."""
-    try:
-        record = json.loads((run.folder / MESSAGES).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(record, dict) or number(record, "mean") is None:
+    record = table_of(run.folder)
+    if number(record, "mean") is None:
         return None
     effects = {str(name): numbers(effect) for name, effect in _mapping(record, "effects").items()}
     effects = {name: effect for name, effect in effects.items() if "difference" in effect}

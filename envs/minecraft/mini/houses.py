@@ -27,6 +27,7 @@ _NUMBERED = re.compile(r"\d{1,3}\. \S")
 _SEAT = re.compile(r"You are builder (\d{1,2}) of (\d{1,2})\. Write at most (\d{1,3}) lines")
 FEWEST, MOST = 1, 4  # lines that a stranger takes
 ASKED = "Which lines does {other} write?"
+_QUESTION = re.compile(r"Guess: .*" + re.escape(ASKED).replace(re.escape("{other}"), r"builder(\d{1,2})"))
 
 
 def house(rng: random.Random) -> tuple[str, ...]:
@@ -87,8 +88,14 @@ def plan_of(prompt: str) -> list[str]:
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """Every n-th line of the plan by the agent's number, all if alone: the best within limits."""
+    """Every n-th line of the plan by the agent's number, all if alone: the best within limits.
+
+    A question about a builder's lines is answered by their numbers in the same division.
+    """
     index, agents, _ = _parse_prompt(conversation)
+    if asked := _QUESTION.search(conversation[-1].content if conversation else ""):
+        count = len(plan_of(first_prompt(conversation)))
+        return " ".join(str(n) for n in range(1, count + 1) if n % agents == int(asked[1]) % agents)
     return "\n".join(plan_of(first_prompt(conversation))[index::agents])
 
 

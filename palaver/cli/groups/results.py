@@ -59,7 +59,8 @@ ANALYSE = """Measure credit fidelity and inter-agent influence of a run, or the 
 
 Single messages of the run's own rollouts are replayed with fresh texts of the other agents and fresh continuations.
 With --messages, and for stored episodes, whole episodes are played again without messages, with shuffled ones,
-and with one agent silenced. The table of a run is kept as messages.json in its folder; palaver report draws it.
+and with one agent silenced. The table of a run is kept as messages.json in its folder; palaver report draws it, and
+palaver view shows each message of the episodes with what it told and what changes without it.
 """
 EPISODES = (".json", ".jsonl", ".gz")  # of rows and of stored episodes
 CARD = """Write the model card of a run, and a data card of episodes, for the Hugging Face hub.
@@ -161,19 +162,21 @@ def analyse(
 def _analyse_messages(run: Path, team: str, tasks: int, seed: int, as_json: bool) -> None:
     """Print what the messages of a team are worth."""
     from palaver.benchmarks.evaluation.messages import of_episodes, of_run
-    from palaver.benchmarks.reports.run_report.messages import MESSAGES
+    from palaver.benchmarks.viewer.messages import MESSAGES
+    from palaver.benchmarks.viewer.sources import ANALYSED
 
     if run.is_dir():
         need("the analysis of a run", "train")
-        result = of_run(run, tasks, seed)
+        result, episodes = of_run(run, tasks, seed)
     else:
-        result = of_episodes(run, team, tasks, seed)
+        result, episodes = of_episodes(run, team, tasks, seed)
     table = json.dumps(asdict(result), indent=2)
     typer.echo(table) if as_json else _show_messages(result)
     if run.is_dir():  # after it was printed, for the folder may be read-only
         with writing(run):
+            replace_text(run / ANALYSED, "".join(json.dumps(episode.to_dict()) + "\n" for episode in episodes))
             replace_text(run / MESSAGES, table)
-        note(f"kept as {run / MESSAGES}; palaver report {run} draws it")
+        note(f"kept as {run / MESSAGES}; palaver report {run} draws it, and its episodes are in the viewer")
 
 
 def _show_messages(result: MessageWorth) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 
 import pytest
 
+from palaver.benchmarks.viewer.messages import MESSAGES
 from palaver.benchmarks.viewer.page import write
+from palaver.benchmarks.viewer.sources import ANALYSED
 from palaver.core import Completion
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.trainers.trajectories.files import Writer
@@ -222,5 +225,30 @@ def test_a_battle_is_replayed(context, tmp_path, width):
     replay.get_by_role("button", name="play", exact=True).click()
     expect(replay.locator(".now")).to_contain_text("Start")
     assert tab.locator("body").evaluate("body => body.scrollWidth") <= width
+    assert faults == []
+    tab.close()
+
+
+def test_messages_of_an_analysis(context, tmp_path):
+    each = {
+        "returns": {"removed": -2.0, "silenced/a": -0.5},
+        "changed": {"a": ["b"]},
+        "messages": [{"turn": 0, "agent": "a", "readers": ["b"], "facts": ["elder near", HOSTILE]}],
+    }
+    (tmp_path / "metrics.jsonl").write_text('{"kind": "eval", "step": 0, "mean": 1.0, "n": 1}\n')
+    (tmp_path / MESSAGES).write_text(json.dumps({"each": [each]}))
+    save(tmp_path / ANALYSED, episode(turns=2))
+    tab, faults = context.new_page(), []
+    tab.on("pageerror", lambda error: faults.append(str(error)))
+    tab.on("console", lambda message: faults.append(message.text))
+    tab.set_viewport_size({"width": 420, "height": 900})
+    tab.goto(f"{write(tmp_path).path.as_uri()}#messages-0")
+    expect(tab.locator(".facts").first).to_contain_text("analysis of messages")
+    expect(tab.locator(".without tbody tr")).to_have_count(2)
+    expect(tab.locator(".without tbody tr").nth(1)).to_contain_text("silenced a−0.50of b")
+    expect(tab.locator(".message")).to_have_count(1)
+    expect(tab.locator("#turn-0 .message")).to_contain_text("read by b")
+    expect(tab.locator("#turn-0 .message .pill").first).to_have_text("factelder near")
+    assert tab.locator("body").evaluate("body => body.scrollWidth") <= 420
     assert faults == []
     tab.close()

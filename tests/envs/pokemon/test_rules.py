@@ -6,6 +6,7 @@ import doctest
 
 import pytest
 
+from palaver.envs.base.questions import overlap, read_guess, truth_of
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.envs.pokemon import rules
 
@@ -85,6 +86,19 @@ def test_what_is_drawn_in_place_of_an_illegal_answer_carries_no_skill():
     assert {(each.legal, each.choice == each.action.upper()) for each in drawn} == {(False, True)}
     again = [rules.choose("other words", words, "p1", n) for n in range(7000)]
     assert [each.action for each in again] == [each.action for each in drawn], "whatever the words"
+
+
+def test_a_guess_of_the_next_action_is_its_name_alone():
+    """With the verb in the truth `move` alone would be worth 2 / 3 of any move; F1 of one word against one or two."""
+    view = {"me": {"active": 0, "team": [{"moves": [("bodyslam", 1), ("surf", 1)]}]}}
+    legal = {"move bodyslam": "move 1", "switch starmie": "switch 2"}
+    action, moves = rules.questions("p2", view, legal, {"p2": "Body Slam!"})
+    assert action.truth == ("bodyslam",)
+    answers = ("bodyslam", "move bodyslam", "move", "switch starmie")
+    assert [overlap(read_guess(text, action), truth_of(action)) for text in answers] == [1, 2 / 3, 0, 0]
+    assert moves.truth == ("bodyslam", "surf")
+    assert rules.questions("p2", view, legal, {"p2": "no idea"})[0].truth is None
+    assert [question.kind for question in rules.questions("p2", view, {}, {})] == ["slots"]  # it does not choose now
 
 
 def test_the_docstring_is_true():
