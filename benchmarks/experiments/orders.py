@@ -60,7 +60,7 @@ def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
         raise KeyboardInterrupt
     lines = read_metrics(folder / METRICS)
     trained = [line for line in lines if line["kind"] == "train"]
-    evaluated = [measured(line) for line in lines if line["kind"] == "eval"]
+    evaluated = [of_evaluation(line) for line in lines if line["kind"] == "eval"]
     return {
         "arm": arm,
         "seed": seed,
@@ -76,8 +76,8 @@ def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
     }
 
 
-def measured(line: Mapping[str, Any]) -> dict[str, float]:
-    """What an evaluation measured of the builder that learns; the return is without the reward for guesses."""
+def of_evaluation(line: Mapping[str, Any]) -> dict[str, float]:
+    """Guesses of the builder that learns, and what is built; the return is without guesses."""
     parts, metrics = line["components"], line["metrics"]
     found = {
         "step": line["step"],
