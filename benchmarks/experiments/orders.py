@@ -1,4 +1,4 @@
-"""Compare questions of first order alone with those of first and second order, at about equal tokens.
+"""Compare questions of first order alone with those of both orders, at about equal tokens.
 
     python -m palaver.benchmarks.experiments.orders --seeds 20-24 --out FILE
 
@@ -91,7 +91,7 @@ def of_evaluation(line: Mapping[str, Any]) -> dict[str, float]:
 
 
 def table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Means over seeds of each arm with 95 % intervals (Student's t), and of the differences of paired seeds."""
+    """Means over seeds of each arm, and of differences of paired seeds, with 95 % intervals."""
     head = ["", "seeds", *HEADS.values()]
     by_arm = {arm: {line["seed"]: line for line in lines if line["arm"] == arm} for arm in ARMS}
     rows = [
