@@ -79,7 +79,7 @@ class SwitchedPolicy:
 
 
 def _answered(request: Request) -> int:
-    """Earlier answers of the agent in the episode; those in its conversation if the number is not given."""
+    """Earlier answers of the agent in the episode; if not given, those in its conversation."""
     if request.answered is not None:
         return request.answered
     return sum(message.role == "assistant" for message in request.conversation)

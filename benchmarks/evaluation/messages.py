@@ -256,7 +256,7 @@ def _affected(episode: Episode, other: Episode, sender: str, turn: int) -> tuple
 
 
 def _influence(each: Sequence[EpisodeMessages], sender: str, receiver: str) -> float:
-    """Share of the episodes with a message of the sender in which the receiver's later texts change without."""
+    """Share of the sender's episodes in which the receiver's later texts change without it."""
     flags = [receiver in one.changed[sender] for one in each if sender in one.changed]
     return float(np.mean(flags)) if flags else 0.0
 

@@ -1,4 +1,4 @@
-"""Compare questions of first order alone with those of first and second order, at about equal tokens.
+"""Compare questions of first order alone with those of both orders, at about equal tokens.
 
     python -m palaver.benchmarks.experiments.orders --seeds 20-24 --out FILE
 
@@ -60,7 +60,7 @@ def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
         raise KeyboardInterrupt
     lines = read_metrics(folder / METRICS)
     trained = [line for line in lines if line["kind"] == "train"]
-    evaluated = [measured(line) for line in lines if line["kind"] == "eval"]
+    evaluated = [of_evaluation(line) for line in lines if line["kind"] == "eval"]
     return {
         "arm": arm,
         "seed": seed,
@@ -76,8 +76,8 @@ def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
     }
 
 
-def measured(line: Mapping[str, Any]) -> dict[str, float]:
-    """What an evaluation measured of the builder that learns; the return is without the reward for guesses."""
+def of_evaluation(line: Mapping[str, Any]) -> dict[str, float]:
+    """Guesses of the builder that learns, and what is built; the return is without guesses."""
     parts, metrics = line["components"], line["metrics"]
     found = {
         "step": line["step"],
@@ -91,7 +91,7 @@ def measured(line: Mapping[str, Any]) -> dict[str, float]:
 
 
 def table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Means over seeds of each arm with 95 % intervals (Student's t), and of the differences of paired seeds."""
+    """Means over seeds of each arm, and of differences of paired seeds, with 95 % intervals."""
     head = ["", "seeds", *HEADS.values()]
     by_arm = {arm: {line["seed"]: line for line in lines if line["arm"] == arm} for arm in ARMS}
     rows = [

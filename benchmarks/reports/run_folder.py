@@ -71,7 +71,7 @@ class RunFolder:
         return list(dict.fromkeys(key for line in self.train for key in line if key.startswith(prefix)))
 
     def episodes(self, step: int) -> list[Episode]:
-        """The episodes of the evaluation at a step, read once; lines that cannot be read are left out."""
+        """The episodes of the evaluation at a step, read once; unreadable lines are left out."""
         if step not in self._read:
             lines, _ = read_lines(self.evaluation(step))
             self._read[step] = [episode for line in lines if (episode := episode_of(line)) is not None]

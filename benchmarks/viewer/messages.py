@@ -1,4 +1,4 @@
-"""Messages of the episodes of an analysis: their readers, the facts in them, and what changes without them.
+"""Messages of analysed episodes: readers, facts in them, and what changes without them.
 
 `palaver results analyse RUN --messages` keeps its table and its episodes in the run's folder. Both may come from
 elsewhere, so whatever does not fit is left out.

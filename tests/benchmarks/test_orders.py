@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palaver.benchmarks.experiments import orders
-from palaver.benchmarks.experiments.orders import ARMS, HEADS, main, measured, read, table
+from palaver.benchmarks.experiments.orders import ARMS, HEADS, main, of_evaluation, read, table
 from palaver.trainers.config.loading import load
 
 KEPT = Path(__file__).parents[2] / "docs" / "runs" / "infer" / "orders" / "runs.jsonl"
@@ -38,7 +38,7 @@ def test_means_and_intervals():
 
 
 def test_a_return_is_without_the_reward_for_guesses():
-    found = measured(
+    found = of_evaluation(
         {
             "step": 40,
             "components": {"inference": 0.4, "right": 0.75, "wrong": -0.25, "twice": 0.0, "complete": 0.0},
