@@ -1,9 +1,11 @@
 """Imitation texts of trust-and-split where each observation stands alone.
 
-A message states the own hand. An answer before a proposal restates the situation, and then proposes to keep 0, 5 and 10
-coins once each: `rock paper lower 10: <coins_to_self> 5 </coins_to_self>`. That is the own hand, the other's by its
-message, the level that follows, and what the other kept when it last had the lower hand (`none` at first). If the other
-named no hand that could be, `rock none unknown 10:`. So no text prefers an action, and reciprocity is left to training.
+A message states the own hand. An answer before a proposal restates the situation, names a choice, and proposes so:
+`rock paper lower 10 share: <coins_to_self> 5 </coins_to_self>`. That is the own hand, the other's by its message, the
+level that follows, what the other kept when it last had the lower hand (`none` at first), and `yield`, `share` or
+`keep`. If the other named no hand, `rock none unknown 10`. A prompt has each choice once, so no text prefers one, and
+reciprocity is left to training. The choice stands next to the situation: where it was the number behind the tag, a
+model of two layers learned one answer for all situations.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import random
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.negotiation import trust_and_split as ts
 
-PROPOSALS = (0, 5, 10)
+CHOICES = {"yield": 0, "share": 5, "keep": 10}  # coins
 ROUNDS = 4
 MESSAGES = 0.25  # share of the prompts that ask for a message
 SILENT = 0.1  # share of the messages that name no hand
@@ -23,7 +25,7 @@ TINY = {"steps": 600, "batch": 10, "texts": 6000, "most_answers": 3, "adam_lr": 
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers: to each prompt that is drawn the message, or every proposal once."""
+    """`n` answers: to each prompt that is drawn the message, or every choice once."""
     rngs = (random.Random(stable_seed("trust and split texts", seed, index)) for index in itertools.count())
     drawn = (draw_prompt(rng) for rng in rngs)
     return list(itertools.islice(((talk, answer) for talk, answers in drawn for answer in answers), n))
@@ -39,7 +41,7 @@ def draw_prompt(rng: random.Random) -> tuple[Conversation, list[str]]:
     for turn in range(last):
         pair = env.hands[turn // 3]
         if turn % 3 == 2:
-            coins = {agent: rng.choice(PROPOSALS) for agent in env.agents}
+            coins = {agent: rng.choice(tuple(CHOICES.values())) for agent in env.agents}
             lower = env.agents[ts.worth(pair).index(ts.LOWER)]
             kept[lower] = str(coins[lower])
             observations, *_, infos = env.step({agent: ts.propose(x) for agent, x in coins.items()})
@@ -56,7 +58,8 @@ def draw_prompt(rng: random.Random) -> tuple[Conversation, list[str]]:
         return talk, [ts.tell(own)]
     level = "upper" if ts.worth(pair)[n] == ts.UPPER else "lower"
     level = "unknown" if named[other] == "none" else level
-    return talk, [f"{own} {named[other]} {level} {kept[other]}: {ts.propose(coins)}" for coins in PROPOSALS]
+    situation = f"{own} {named[other]} {level} {kept[other]}"
+    return talk, [f"{situation} {choice}: {ts.propose(coins)}" for choice, coins in CHOICES.items()]
 
 
 @functools.cache
