@@ -1,11 +1,12 @@
 """Imitation texts of trust-and-split where each observation stands alone.
 
 A message states the own hand. An answer before a proposal restates the situation, names a choice, and proposes so:
-`rock paper lower 10 share: <coins_to_self> 5 </coins_to_self>`. That is the own hand, the other's by its message, the
-level that follows, what the other kept when it last had the lower hand (`none` at first), and `yield`, `share` or
-`keep`. If the other named no hand, `rock none unknown 10`. A prompt has each choice once, so no text prefers one, and
-reciprocity is left to training. The choice stands next to the situation: where it was the number behind the tag, a
-model of two layers learned one answer for all situations.
+`rock paper lower 10 lowertenshare: <coins_to_self> 5 </coins_to_self>`. That is the own hand, the other's by its
+message, the level that follows, what the other kept when it last had the lower hand (`none` at first), and one of three
+words that this situation alone has. If the other named no hand, it counts as the lower one (`rock none upper 10`): to
+name an upper hand is never worse. A prompt has each choice once, so no text prefers one, and reciprocity is left to
+training. Words of their own keep situations apart: with the same three words for all, or the number alone, a model of
+two layers learned one choice for all situations, as no text had ever made its choice depend on them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from palaver.envs.negotiation import trust_and_split as ts
 
 CHOICES = {"yield": 0, "share": 5, "keep": 10}  # coins
 ROUNDS = 4
-MESSAGES = 0.25  # share of the prompts that ask for a message
+WORDS = {"none": "none", "0": "zero", "5": "five", "10": "ten"}
+MESSAGES = 0.5  # share of the prompts that ask for a message
 SILENT = 0.1  # share of the messages that name no hand
 TINY = {"steps": 600, "batch": 10, "texts": 6000, "most_answers": 3, "adam_lr": 0.003}
 
@@ -56,10 +58,9 @@ def draw_prompt(rng: random.Random) -> tuple[Conversation, list[str]]:
     own, other = ts.HANDS[pair[n]], env.agents[1 - n]
     if last % 3 < 2:
         return talk, [ts.tell(own)]
-    level = "upper" if ts.worth(pair)[n] == ts.UPPER else "lower"
-    level = "unknown" if named[other] == "none" else level
-    situation = f"{own} {named[other]} {level} {kept[other]}"
-    return talk, [f"{situation} {choice}: {ts.propose(coins)}" for choice, coins in CHOICES.items()]
+    level = "upper" if named[other] == "none" or ts.worth(pair)[n] == ts.UPPER else "lower"
+    situation = f"{own} {named[other]} {level} {kept[other]} {level}{WORDS[kept[other]]}"
+    return talk, [f"{situation}{choice}: {ts.propose(coins)}" for choice, coins in CHOICES.items()]
 
 
 @functools.cache

@@ -12,6 +12,8 @@ OWN, OTHER = re.compile(r"^Your hand: (\w+)\.$", re.M), re.compile(r"^The other:
 KEPT = re.compile(r"^When the other last had the lower hand it proposed (\d+)\.$", re.M)
 UPPER = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
 
+WORDS = {"none": "none", "0": "zero", "5": "five", "10": "ten"}
+
 
 def answers_by_prompt():
     answers = defaultdict(list)
@@ -30,9 +32,9 @@ def test_an_answer_restates_the_prompt_and_each_proposal_is_as_frequent():
             continue
         proposals += 1
         (other,), kept = (hand or "none" for hand in OTHER.findall(prompt)), (KEPT.findall(prompt) or ["none"])[0]
-        level = "unknown" if other == "none" else "upper" if (own, other) in UPPER else "lower"
+        level = "upper" if other == "none" or (own, other) in UPPER else "lower"
         assert (ts.NO_MEMORY in prompt) == (kept == "none")
-        begin = f"{own} {other} {level} {kept} "
+        begin = f"{own} {other} {level} {kept} {level}{WORDS[kept]}"
         ends = [f"{choice}: {ts.propose(coins)}" for choice, coins in (("yield", 0), ("share", 5), ("keep", 10))]
         assert {answer.removeprefix(begin) for answer in answers} == set(ends)
         counts = [answers.count(begin + end) for end in ends]
