@@ -1,6 +1,6 @@
 """Compare questions of first order alone with those of both orders, at about equal tokens.
 
-    python -m palaver.benchmarks.experiments.orders --seeds 20-22 --out FILE
+    python -m palaver.benchmarks.experiments.orders --seeds 20-23 --out FILE
 
 Trains the recipe `build-orders` three ways. One JSON line a run: what the learning builder guesses, and what is built,
 in each evaluation. Runs that are in the file already are skipped. Without --seeds it prints the table of the file, as
