@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from palaver.registry import _SPECS, Spec, register
 
+_GAME_POLICIES = {"uniform": "palaver.envs.games.reference:uniform", "lazy": "palaver.envs.base.scripted:lazy"}
 _SHIPPED = (
     Spec(
         id="arxiv-v0",
@@ -123,11 +124,7 @@ _SHIPPED = (
         agents=("p1", "p2"),
         turns=3,
         max_reward=2.0,
-        scripted={
-            "reference": "palaver.envs.games.reference:kuhn_reference",
-            "uniform": "palaver.envs.games.reference:uniform",
-            "lazy": "palaver.envs.base.scripted:lazy",
-        },
+        scripted={"reference": "palaver.envs.games.reference:kuhn_reference", **_GAME_POLICIES},
         demonstrations="palaver.envs.games.corpus:demonstrations",
         competitive=True,
         players={
@@ -142,11 +139,7 @@ _SHIPPED = (
         agents=("p1", "p2"),
         turns=8,
         max_reward=13.0,
-        scripted={
-            "reference": "palaver.envs.games.reference:leduc_reference",
-            "uniform": "palaver.envs.games.reference:uniform",
-            "lazy": "palaver.envs.base.scripted:lazy",
-        },
+        scripted={"reference": "palaver.envs.games.reference:leduc_reference", **_GAME_POLICIES},
         demonstrations="palaver.envs.games.corpus:demonstrations",
         competitive=True,
         players={
@@ -161,12 +154,7 @@ _SHIPPED = (
         agents=("p1", "p2"),
         turns=2,
         max_reward=10.0,
-        scripted={
-            "reference": "palaver.envs.games.reference:tiny_hanabi_reference",
-            "uniform": "palaver.envs.games.reference:uniform",
-            "lazy": "palaver.envs.base.scripted:lazy",
-        },
-        demonstrations="palaver.envs.games.tiny_hanabi:demonstrations",
+        scripted={"reference": "palaver.envs.games.reference:tiny_hanabi_reference", **_GAME_POLICIES},
     ),
     Spec(
         id="tictactoe-v0",
@@ -175,11 +163,7 @@ _SHIPPED = (
         agents=("p1", "p2"),
         turns=9,
         max_reward=1.0,
-        scripted={
-            "reference": "palaver.envs.games.reference:tictactoe_reference",
-            "uniform": "palaver.envs.games.reference:uniform",
-            "lazy": "palaver.envs.base.scripted:lazy",
-        },
+        scripted={"reference": "palaver.envs.games.reference:tictactoe_reference", **_GAME_POLICIES},
         demonstrations="palaver.envs.games.corpus:demonstrations",
         competitive=True,
         players={
@@ -194,11 +178,7 @@ _SHIPPED = (
         agents=("p1", "p2"),
         turns=42,
         max_reward=1.0,
-        scripted={
-            "reference": "palaver.envs.games.reference:connect4_reference",
-            "uniform": "palaver.envs.games.reference:uniform",
-            "lazy": "palaver.envs.base.scripted:lazy",
-        },
+        scripted={"reference": "palaver.envs.games.reference:connect4_reference", **_GAME_POLICIES},
         competitive=True,
         players={
             "reference": "palaver.envs.games.reference:connect4_player",

@@ -101,7 +101,7 @@ class PolicyGradientLoop(BaseLoop):
         }
 
     def next_rollout(self, step: int) -> StepRollout:
-        """Rollout of a step; first, those up to `train.rollout_lead` steps ahead are drawn, but for overlaps."""
+        """Rollout of a step, after those up to `train.rollout_lead` ahead that do not overlap."""
         train = self.session.config.train
         lead = 0 if self.overlaps(step) else train.rollout_lead
         for ahead in range(step, min(step + lead, train.steps) + 1):
@@ -113,7 +113,7 @@ class PolicyGradientLoop(BaseLoop):
         return self.pending.pop(step)
 
     def overlaps(self, step: int) -> bool:
-        """Return whether the next rollout is drawn while update `step` runs, by the same policies for each agent."""
+        """Return whether the next rollout is drawn while update `step` runs, by the same team."""
         config = self.session.config
         if not (config.train.rollout_lead and config.placement.apart) or step == config.train.steps:
             return False

@@ -86,11 +86,6 @@ def leduc_player(_env: TextEnv, _agent: str, seed: int) -> Player:
     return _player(leduc_reference, seed)
 
 
-def tiny_hanabi_player(_env: TextEnv, _agent: str, seed: int) -> Player:
-    """Player of one game that plays a best team's part."""
-    return _player(tiny_hanabi_reference, seed)
-
-
 def tictactoe_player(_env: TextEnv, _agent: str, seed: int) -> Player:
     """Player of one game that plays perfectly."""
     return _player(tictactoe_reference, seed)

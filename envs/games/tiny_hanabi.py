@@ -1,4 +1,4 @@
-"""Tiny Hanabi: six games of two moves in which an action must also tell what its player holds.
+"""Tiny Hanabi: six games of two moves, in which an action must also tell a card.
 
 Two players with the same payoff hold a card each and see their own only; `p1` acts, then `p2`, who sees the action but
 not the card. What the team can earn at most depends on a convention: which action of `p1` means which card. The games A
@@ -52,8 +52,7 @@ After two turns.
 A task is a deal: `deal`, the card of `p1` and that of `p2`, as `1 2`; `id` names a task. `tasks="sample"` are all deals
 of the game, which are equally likely.
 
-`scripted:reference` plays a best team's part, `scripted:uniform` draws an action, `scripted:lazy` is silent. The tiny
-model answers `card 2, p1 red: blue.`: its card, what was done before it, and any action, all about equally likely.
+`scripted:reference` plays a best team's part, `scripted:uniform` draws an action, `scripted:lazy` is silent.
 
 ## Version history
 
@@ -64,13 +63,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from palaver.core import Conversation, Message, TaskError, stable_seed
+from palaver.core import TaskError
 from palaver.envs.base.arguments import choice, truth
 from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.games.env import CardGameEnv
@@ -94,7 +92,6 @@ PAYOFFS: Mapping[str, Sequence[Sequence[Sequence[Sequence[float]]]]] = {
     ],
 }
 WORDS = {2: ("left", "right"), 3: ("red", "green", "blue")}
-TINY = {"steps": 400, "batch": 16, "texts": 12000, "adam_lr": 0.003}  # of the tiny model, see `demonstrations`
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,20 +223,3 @@ def _deals(count: int, seed: int, cards: int = 2) -> list[dict[str, str]]:  # no
 
 
 _deals_of_three = functools.partial(_deals, cards=3)
-
-
-def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers: to each prompt that is drawn, its situation and every action once."""
-    rngs = (random.Random(stable_seed("tiny hanabi", seed, index)) for index in itertools.count())
-    drawn = map(_draw_situation, rngs)
-    return list(itertools.islice(((talk, f"{state}: {act}.") for talk, state, acts in drawn for act in acts), n))
-
-
-def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
-    game = TinyHanabi(rng.choice([*PAYOFFS]))
-    state = game.start(rng.choice([*game.deals()]))
-    if rng.random() < 0.75:  # the second player has more situations
-        state = game.after(state, rng.choice(game.words))
-    player = len(state.acts)
-    done = "".join(f", {name} {act}" for name, act in zip(PLAYERS, state.acts, strict=False))
-    return (Message("user", game.prompt(state, player)),), f"card {game.card(state, player)}{done}", game.words

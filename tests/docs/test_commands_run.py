@@ -149,7 +149,7 @@ def demo(tmp_path_factory) -> Path:
 def test_what_is_not_run_has_a_reason():
     reasons = {command.text: command.reason for command in COMMANDS if command.reason}
     assert len(COMMANDS) > 350
-    assert len(reasons) < 50, reasons
+    assert len(reasons) <= 50, reasons
     unused = {part for part in NOT_RUN if not any(part in " ".join(command.words) for command in COMMANDS)}
     assert unused == set()
     unmatched = {pattern for pattern, _ in SHORT if not any(re.search(pattern, c.text) for c in COMMANDS)}

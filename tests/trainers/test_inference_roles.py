@@ -242,7 +242,7 @@ def test_a_finished_run_gives_its_team_with_the_roles(finished):
 def test_what_is_measured_of_a_run_asks_who_answered(finished):
     """Credit and messages are measured with the roles; a partner of another run, and silence, take them away."""
     assert fidelity.of_run(finished, fidelity.Effort(tasks=1, contexts=4, alternatives=2, replays=1)).contexts == 4
-    assert messages.of_run(finished, 2, 0).messages == 0.0
+    assert messages.of_run(finished, 2, 0).worth.messages == 0.0
     team = load_run(finished, [*AGENTS, *ROLES], ModelOptions(device="cpu"))
     rounds = [focal.FocalRound(("a1",), {"a2": "x"}), focal.FocalRound(("a2",))]
     teams = focal.seated(dict(team), rounds, lambda _: dict.fromkeys(AGENTS, Script("red")))

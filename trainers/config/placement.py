@@ -20,7 +20,7 @@ class ResourcesConfig(Section):
 
 
 class SamplersConfig(ResourcesConfig):
-    """Workers that sample with copies of the weights; null: as many CPUs and GPUs as the policy's own worker."""
+    """Workers that sample with copies of the weights; null: as much as the policy's worker."""
 
     place: Literal["colocated", "apart"] = Field(
         "colocated",

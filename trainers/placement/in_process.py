@@ -40,9 +40,9 @@ def load_learners(
 def load_samplers(
     config: RunConfig, spec: Spec, agents: Sequence[str], distributed: Distributed, start: Path | None = None
 ) -> list[PolicyUpdater]:
-    """Load copies of the trained policies that sample and score: they have no reference, and no state of an optimiser.
+    """Load copies of the trained policies that sample and score.
 
-    Their weights and versions are those that are sent to them; see `load_learners`.
+    They have no reference, and no state of an optimiser. Their weights and versions are those that are sent to them; see `load_learners`.
     """
     free = config.model_copy(update={"kl": config.kl.model_copy(update={"coef": 0.0})})
     return make_learners(free, trainable_team(config, spec, agents, distributed.device, start), distributed)

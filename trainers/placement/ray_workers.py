@@ -147,7 +147,9 @@ def _refuse_unreachable(address: str | None) -> None:
 def ray_learners(
     config: RunConfig, agents: Sequence[str], folder: Path, start: Path | None
 ) -> Iterator[Sequence[Learner]]:
-    """Learners in Ray actors, one actor for each model and one for its sampler if apart; they end with the block.
+    """Learners in Ray actors that end with the block.
+
+    There is one actor for each model, and one for its sampler if samplers are apart.
 
     Args:
         config: config of the run.

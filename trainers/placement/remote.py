@@ -47,7 +47,7 @@ class Host(Protocol):
         """See `palaver.agents.base.policy.act_batched`."""
 
     def send(self, target: str, other: Any) -> None:
-        """Send version and weights of a policy to its copy on another worker, by a host of the same kind."""
+        """Send version and weights of a policy to its copy on another worker of this kind."""
 
 
 class WorkerPolicy:

@@ -107,7 +107,7 @@ class WorkerSetup:
 def worker_setups(
     config: RunConfig, agents: Sequence[str], start: Path | None, threads: int, paths: tuple[str, ...] = ()
 ) -> list[WorkerSetup]:
-    """Setups of the workers of a run: those that train, then their samplers where they are apart."""
+    """Setups of the workers of a run: those that train, then samplers if they are apart."""
     placed = workers(config.team, agents)
     setups = [WorkerSetup(config, name, members, start, threads, paths) for name, members in placed.items()]
     return setups + ([replace(setup, samples=True) for setup in setups] if config.placement.apart else [])

@@ -75,7 +75,7 @@ class Learner(Protocol):
 
     @property
     def sampler(self) -> Learner:
-        """Learner whose weights sample: itself, or a copy that samples and scores (`placement.samplers`)."""
+        """Learner whose weights sample: itself, or a copy (`placement.samplers`)."""
 
     def facts(self) -> ModelFacts:
         """Numbers that the memory of the run is estimated from."""

@@ -59,9 +59,9 @@ class Overlap:
 
 @contextmanager
 def meanwhile(draw: Callable[[int], StepRollout], step: int, pending: dict[int, StepRollout]) -> Iterator[Overlap]:
-    """Draw the rollout of `step` in a thread while the block runs; wait for it and add it to `pending`.
+    """Draw the rollout of `step` in a thread while the block runs, and add it to `pending`.
 
-    An error of either is raised when both have ended, that of the block if both have one. `KeyboardInterrupt` waits for
+    The block's end waits for it. An error of either is raised when both have ended, that of the block if both have one. `KeyboardInterrupt` waits for
     nothing: the thread ends with the workers that it asks.
 
     Args:
@@ -74,18 +74,18 @@ def meanwhile(draw: Callable[[int], StepRollout], step: int, pending: dict[int, 
     """
     times, threads = Overlap(), torch.get_num_threads()
 
-    def timed() -> StepRollout:
+    def timed(ahead: int) -> StepRollout:
         began = time.perf_counter()
-        rollout = draw(step)
+        rollout = draw(ahead)
         times.drawing = time.perf_counter() - began
         return rollout
 
     pool = ThreadPoolExecutor(1, "rollout", torch.set_num_threads, (threads,))  # as many as this thread has
     try:
-        drawn = pool.submit(timed)
+        drawn = pool.map(timed, [step])
         yield times
         updated = time.perf_counter()
-        pending[step] = drawn.result()
+        (pending[step],) = drawn
         times.waited = time.perf_counter() - updated
     finally:
         pool.shutdown(wait=not isinstance(sys.exc_info()[1], KeyboardInterrupt))

@@ -146,12 +146,12 @@ class LLMPolicy:
         self._stale = True
 
     def sent_weights(self) -> tuple[int, list[NDArray[Any]]]:
-        """Version and trained weights in host memory, for `take_weights` of the same policy in another process."""
+        """Version and trained weights in host memory, for `take_weights` in another process."""
         return self.version, [parameter.detach().cpu().numpy() for parameter in self.parameters()]
 
     @torch.no_grad()
     def take_weights(self, sent: tuple[int, list[NDArray[Any]]]) -> None:
-        """Take over version and weights of the same policy in another process; the next answers are drawn by them."""
+        """Take over version and weights of this policy in another process, and sample by them."""
         version, weights = sent
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of arrays that torch must not write to; they are only read

@@ -27,8 +27,8 @@ def context():
         browser.close()
 
 
-def test_there_are_twenty_five():
-    assert len(IDS) == 25
+def test_there_are_twenty_six():
+    assert len(IDS) == 26
 
 
 @pytest.mark.parametrize("id", IDS)
