@@ -65,7 +65,8 @@ class PolicyGradientLoop(BaseLoop):
         rolled = time.perf_counter()
         everyone = self.session.distributed.gather([*drawn.episodes, *drawn.replaced])
         behind = self.updater.staleness(batch)
-        with meanwhile(self.draw, step + 1, self.pending) if self.overlaps(step) else nullcontext(Overlap()) as overlap:
+        ahead = self.session.config.train.rollout_lead and self.overlaps(step)
+        with meanwhile(self.draw, step + 1, self.pending) if ahead else nullcontext(Overlap()) as overlap:
             estimated = self.updater.estimate_advantages(batch)
             try:
                 learned = self.updater.update(estimated, step)

@@ -42,7 +42,8 @@ def load_samplers(
 ) -> list[PolicyUpdater]:
     """Load copies of the trained policies that sample and score.
 
-    They have no reference, and no state of an optimiser. Their weights and versions are those that are sent to them; see `load_learners`.
+    They have no reference, and no state of an optimiser. Their weights and versions are those that are sent to them;
+    see `load_learners`.
     """
     free = config.model_copy(update={"kl": config.kl.model_copy(update={"coef": 0.0})})
     return make_learners(free, trainable_team(config, spec, agents, distributed.device, start), distributed)

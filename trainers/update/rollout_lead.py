@@ -61,8 +61,8 @@ class Overlap:
 def meanwhile(draw: Callable[[int], StepRollout], step: int, pending: dict[int, StepRollout]) -> Iterator[Overlap]:
     """Draw the rollout of `step` in a thread while the block runs, and add it to `pending`.
 
-    The block's end waits for it. An error of either is raised when both have ended, that of the block if both have one. `KeyboardInterrupt` waits for
-    nothing: the thread ends with the workers that it asks.
+    The block's end waits for it. An error of either is raised when both have ended, that of the block if both have
+    one. `KeyboardInterrupt` waits for nothing: the thread ends with the workers that it asks.
 
     Args:
         draw: step -> its rollout.
