@@ -38,7 +38,8 @@ class Partners:
                 seed = stable_seed(branch.seed, "partner", agent, len(branch.turns))
                 tools = tuple(map(schema_of, branch.env.tools(agent)))
                 legal = branch.legal_actions(agent)
-                yield policy, Request(agent, branch.conversations[agent], (seed,), self.sampling[agent], tools, legal)
+                conversation, answered = branch.conversations[agent], branch.answered(agent)
+                yield policy, Request(agent, conversation, (seed,), self.sampling[agent], tools, legal, answered)
 
 
 def make_partners(

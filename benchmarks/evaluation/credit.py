@@ -206,7 +206,8 @@ def _contexts(table: Batch, effort: Effort) -> list[list[int]]:
 def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort, index: int) -> list[Completion]:
     """Fresh messages of the agent in a context."""
     seeds = tuple(stable_seed(effort.seed, "alternative", index, k) for k in range(effort.alternatives))
-    request = Request(agent, before.conversations[agent], seeds, team.sampling[agent])
+    conversation, answered = before.conversations[agent], before.answered(agent)
+    request = Request(agent, conversation, seeds, team.sampling[agent], answered=answered)
     return act_batched([(team.policies[before.role(agent, team.policies)], request)])[0]
 
 

@@ -60,7 +60,8 @@ def play(players: Players, edits: Mapping[Place, str]) -> Played:
             if branch.can_act(agent):
                 seeds = (stable_seed(players.seed, branch.root, len(branch.turns), agent),)
                 legal = branch.legal_actions(agent)
-                request = Request(agent, branch.conversations[agent], seeds, players.sampling[agent], (), legal)
+                conversation, answered = branch.conversations[agent], branch.answered(agent)
+                request = Request(agent, conversation, seeds, players.sampling[agent], (), legal, answered)
                 yield players.team[branch.role(agent, players.team)], request
 
     def play_turn(live: list[Branch], step_together: StepAll) -> list[Branch]:

@@ -7,8 +7,10 @@ import pytest
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.simple import ScriptedPolicy, SwitchedPolicy
 from palaver.benchmarks.evaluation.evaluate import measure
+from palaver.benchmarks.evaluation.interventions import Players, play
 from palaver.benchmarks.scenarios.spec import Partner, load, setting
-from palaver.core import Message, Request
+from palaver.core import Message, Request, Sampling
+from palaver.trainers.rollout.episodes import ready_env
 
 
 def metrics(team, name="matrix-switch-v1"):
@@ -61,3 +63,12 @@ def test_a_partner_is_replaced_where_observations_stand_alone():
     fresh = fresh.model_copy(update={"keywords": {**fresh.keywords, "fresh": True}})
     found = measure(setting(fresh, "scripted:tit_for_tat", ModelOptions()))[0].metrics
     assert (found["switch/reward_before"], found["switch/reward_after"]) == (1, pytest.approx(0.8))
+
+
+def test_whatever_plays_again_counts_the_answers_of_an_episode():
+    """Three rounds that stand alone: the second policy has the third alone, in an analysis as in an evaluation."""
+    env = ready_env("matrix-v1", {"game": "prisoners-dilemma", "repeats": 3, "feedback": True, "fresh": True})
+    switched = SwitchedPolicy(ScriptedPolicy(lambda *_: "cooperate"), ScriptedPolicy(lambda *_: "defect"), 2)
+    team = {"a1": switched, "a2": ScriptedPolicy(lambda *_: "cooperate")}
+    (episode,) = play(Players(env, team, dict.fromkeys(team, Sampling()), ["wording-0-0"]), {}).episodes
+    assert [turn.completions["a1"].text for turn in episode.turns] == ["cooperate", "cooperate", "defect"]

@@ -277,7 +277,9 @@ class _Games:
         assert policy is not None
         seed = stable_seed(running.match_seed, running.game.swapped, agent, len(branch.turns))
         tools = tuple(map(schema_of, branch.env.tools(agent)))
-        return branch.env, policy, Request(agent, branch.conversations[agent], (seed,), self.setting.sampling, tools)
+        conversation, answered = branch.conversations[agent], branch.answered(agent)
+        request = Request(agent, conversation, (seed,), self.setting.sampling, tools, answered=answered)
+        return branch.env, policy, request
 
     def on_step(self, joint: Joint, step: Step, branch: Branch) -> Branch:  # noqa: ARG002 - the runner's signature
         """Count illegal actions; show the step to the observer of the game."""

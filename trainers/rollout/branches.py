@@ -68,6 +68,10 @@ class Branch:
         """Return the legal next actions of the agent; none if they are not listed."""
         return tuple(self.infos[agent].get("legal_actions", ()))
 
+    def answered(self, agent: str) -> int:
+        """Return the number of the agent's answers so far."""
+        return sum(agent in turn.completions for turn in self.turns)
+
     def asked(self, agent: str) -> bool:
         """Return whether the agent's next text answers a question about another agent (`infer`)."""
         return bool(self.infos[agent].get("asked"))

@@ -290,8 +290,8 @@ def _queries(
             tools = tuple(map(schema_of, branch.env.tools(agent)))
             legal = branch.legal_actions(agent)
             policy = team[branch.role(agent, team)]
-            answered = sum(agent in turn.completions for turn in branch.turns)
-            yield policy, Request(agent, branch.conversations[agent], seeds, sampling[agent], tools, legal, answered)
+            conversation, answered = branch.conversations[agent], branch.answered(agent)
+            yield policy, Request(agent, conversation, seeds, sampling[agent], tools, legal, answered)
 
 
 def _width(branch: Branch, plan: SamplingPlan) -> int:

@@ -153,7 +153,8 @@ class _Players:
         for agent, policy in self.partners.items():
             if branch.can_act(agent):
                 seeds = (stable_seed(self.seed, branch.node, agent),)
-                yield policy, Request(agent, branch.conversations[agent], seeds, self.sampling[agent])
+                conversation, answered = branch.conversations[agent], branch.answered(agent)
+                yield policy, Request(agent, conversation, seeds, self.sampling[agent], answered=answered)
 
     def on_step(self, joint: Joint, step: Step, branch: Branch) -> Branch:  # noqa: ARG002 - the runner's signature
         """Add the team's reward to its last decision; complete its transition at the end."""
