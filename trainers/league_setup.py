@@ -17,7 +17,7 @@ from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.league.pool import Pool
 from palaver.trainers.league_loop import Exploiter, League, LeagueLoop
-from palaver.trainers.placement.in_process import make_learners
+from palaver.trainers.placement.in_process import make_learners, without_penalty
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.rollout.opponent import load_rival, refuse_rival
 from palaver.trainers.rollout.team import model_options, trainable_team
@@ -130,7 +130,7 @@ def _exploiter(
 
     It learns without a KL penalty, which is there to keep the main team from being exploited.
     """
-    free = config.model_copy(update={"kl": config.kl.model_copy(update={"coef": 0.0})})
+    free = without_penalty(config)
     policies = trainable_team(free, spec(config.env.id), agents, distributed.device)
     for policy in {id(policy): policy for policy in policies.values()}.values():
         policy.name = name if config.team.kind == "shared" else f"{name}-{policy.name}"

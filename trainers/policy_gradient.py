@@ -104,7 +104,7 @@ class PolicyGradientLoop(BaseLoop):
     def next_rollout(self, step: int) -> StepRollout:
         """Rollout of a step, after those up to `train.rollout_lead` ahead that do not overlap."""
         train = self.session.config.train
-        lead = 0 if self.overlaps(step) else train.rollout_lead
+        lead = 0 if train.rollout_lead and self.overlaps(step) else train.rollout_lead
         for ahead in range(step, min(step + lead, train.steps) + 1):
             if ahead not in self.pending:
                 self.updater.assign(self.seated(ahead))
@@ -114,9 +114,9 @@ class PolicyGradientLoop(BaseLoop):
         return self.pending.pop(step)
 
     def overlaps(self, step: int) -> bool:
-        """Return whether the next rollout is drawn while update `step` runs, by the same team."""
+        """Return whether a rollout that leads is drawn while update `step` runs, by the same team."""
         config = self.session.config
-        if not (config.train.rollout_lead and config.placement.apart) or step == config.train.steps:
+        if not config.placement.apart or step == config.train.steps:
             return False
         return step + 1 not in self.pending and self.seating(step) == self.seating(step + 1)
 

@@ -18,7 +18,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -77,22 +77,33 @@ def greedy_solved(folder: Path, config: RunConfig) -> str:
     return f"{round(result.metrics[SOLVED] * result.n)} of {result.n}"
 
 
+def train_recipe(recipe: str, overrides: Sequence[str], seed: int, folder: Path) -> tuple[Mapping[str, Any], RunConfig]:
+    """Train one seed of a recipe in a new folder; return its provenance and its config.
+
+    Raises:
+        KeyboardInterrupt: the run was interrupted.
+    """
+    from palaver.trainers.config.loading import load
+    from palaver.trainers.run.files import ended
+    from palaver.trainers.train import train
+    from palaver.utils.provenance import provenance
+
+    about, config = provenance(), load(recipe, [*overrides, f"seed={seed}", "log.tensorboard=false"])
+    if not ended(train(config, folder, launch=about)):
+        raise KeyboardInterrupt
+    return about, config
+
+
 def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Train one seed of an act in a new folder and return its line of the file.
 
     Raises:
         KeyboardInterrupt: the run was interrupted and has no score.
     """
-    from palaver.trainers.config.loading import load
-    from palaver.trainers.run.files import LAUNCH, METRICS, ended
+    from palaver.trainers.run.files import LAUNCH, METRICS
     from palaver.trainers.run.logging import read_metrics
-    from palaver.trainers.train import train
-    from palaver.utils.provenance import provenance
 
-    items = [*ACTS[act].overrides, *overrides, f"seed={seed}", "log.tensorboard=false"]
-    about, config = provenance(), load(ACTS[act].recipe, items)
-    if not ended(train(config, folder, launch=about)):
-        raise KeyboardInterrupt
+    about, config = train_recipe(ACTS[act].recipe, [*ACTS[act].overrides, *overrides], seed, folder)
     measured = [line for line in read_metrics(folder / METRICS) if line["kind"] == "eval"]
     first, last = measured[0], measured[-1]
     starts = json.loads((folder / LAUNCH).read_text(encoding="utf-8"))["warm_starts"]
@@ -167,6 +178,25 @@ def read(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
+def keep_run(
+    file: Path, train: Callable[..., Mapping[str, Any]], kind: str, seed: int, overrides: Sequence[str]
+) -> None:
+    """Add the line of a run to a file, and print it.
+
+    Args:
+        file: made if there is none, in a folder that exists.
+        train: `run`, or its like: (kind, seed, new folder, overrides) -> line of the run. The folder is not kept.
+        kind: act or arm.
+        seed: of the run.
+        overrides: further changes to the recipe.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        line = json.dumps(train(kind, seed, Path(scratch) / "run", overrides))
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(line + "\n")
+    print(line, flush=True)
+
+
 def seeds_of(text: str) -> list[int]:
     """The seeds of `3` or `0-19`.
 
@@ -195,11 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wanted = {"act": given.act, "seed": seed, **instruction_set(), "overrides": given.overrides}
             if _which(wanted) in done:
                 continue
-            with tempfile.TemporaryDirectory() as scratch:
-                line = json.dumps(run(given.act, seed, Path(scratch) / "run", given.overrides))
-            with given.out.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-            print(line, flush=True)
+            keep_run(given.out, run, given.act, seed, given.overrides)
     except (PalaverError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

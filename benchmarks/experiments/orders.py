@@ -10,16 +10,14 @@ docs/inference.md has it.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from palaver.benchmarks.experiments.demo_seeds import read, seeds_of
+from palaver.benchmarks.experiments.demo_seeds import keep_run, read, seeds_of, train_recipe
 from palaver.core import PalaverError
 from palaver.envs.base.inference_wrapper import COMPONENT
 from palaver.markdown import markdown_table
@@ -48,16 +46,10 @@ def run(arm: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
     Raises:
         KeyboardInterrupt: the run was interrupted.
     """
-    from palaver.trainers.config.loading import load
-    from palaver.trainers.run.files import METRICS, ended
+    from palaver.trainers.run.files import METRICS
     from palaver.trainers.run.logging import read_metrics
-    from palaver.trainers.train import train
-    from palaver.utils.provenance import provenance
 
-    items = [*ARMS[arm], *overrides, f"seed={seed}", "log.tensorboard=false"]
-    about, config = provenance(), load(RECIPE, items)
-    if not ended(train(config, folder, launch=about)):
-        raise KeyboardInterrupt
+    about, _ = train_recipe(RECIPE, [*ARMS[arm], *overrides], seed, folder)
     lines = read_metrics(folder / METRICS)
     trained = [line for line in lines if line["kind"] == "train"]
     evaluated = [of_evaluation(line) for line in lines if line["kind"] == "eval"]
@@ -136,12 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for seed, arm in ((seed, arm) for seed in given.seeds for arm in given.arms):
             if (arm, seed, tuple(given.overrides)) in done:
                 continue
-            with tempfile.TemporaryDirectory() as scratch:
-                line = json.dumps(run(arm, seed, Path(scratch) / "run", given.overrides))
             given.out.parent.mkdir(parents=True, exist_ok=True)
-            with given.out.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-            print(line, flush=True)
+            keep_run(given.out, run, arm, seed, given.overrides)
     except (PalaverError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -52,8 +52,7 @@ class GameEnv(TextEnv):
     ) -> None:
         game = self.game
         self.max_return = game.highest
-        lowest = -game.highest if game.lowest is None else game.lowest
-        self.penalty = game.highest - lowest if penalty is None else _penalty(penalty)
+        self.penalty = game.highest - game.lowest if penalty is None else _penalty(penalty)
         loaded, _ = read_tasks(tasks, lambda task: game.start(task["deal"]), sample=self.sample, fields={"deal": str})
         super().__init__(PLAYERS, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
         self.position = game.start(self.tasks[0]["deal"])

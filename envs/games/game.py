@@ -22,16 +22,19 @@ class ExtensiveGame(Shared, ABC, Generic[S]):
     Attributes:
         title: its name in prompts.
         highest: the most that a player can win.
-        lowest: the least that a player can win; None is minus the most.
         signs: what a player wins, in payoffs of the first player: (1, 1) where both win the same.
         small: True if its tree is small enough to enumerate while a run trains.
     """
 
     title: str
     highest: float
-    lowest: float | None = None
     signs = (1, -1)
     small = True
+
+    @property
+    def lowest(self) -> float:
+        """The least that a player can win; minus the most, unless the game says otherwise."""
+        return -self.highest
 
     @abstractmethod
     def deals(self) -> Mapping[str, float]:

@@ -96,6 +96,14 @@ def profile_of(tree: GameTree, weights: Weights) -> dict[str, dict[str, float]]:
     return profile
 
 
+def named_profile(
+    prompts: Sequence[str], actions: Sequence[Sequence[str]], chances: Chances
+) -> dict[str, dict[str, float]]:
+    """The profile of probabilities that are listed by information set and action."""
+    rows = zip(prompts, actions, chances, strict=True)
+    return {prompt: dict(zip(legal, row, strict=True)) for prompt, legal, row in rows}
+
+
 def expected_value(tree: GameTree, profile: Profile) -> float:
     """Expected payoff of the first player."""
 
@@ -234,8 +242,7 @@ def exact_game(game: ExtensiveGame[Any]) -> ExactGame:
     actions = tuple(legal for _, legal in tree.infosets.values())
 
     def profile(chances: Chances) -> dict[str, dict[str, float]]:
-        rows = zip(prompts, actions, chances, strict=True)
-        return {prompt: dict(zip(legal, row, strict=True)) for prompt, legal, row in rows}
+        return named_profile(prompts, actions, chances)
 
     def mixed(several: Sequence[Chances]) -> Chances:
         found = mixture(tree, [profile(chances) for chances in several])

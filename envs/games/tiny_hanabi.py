@@ -111,7 +111,6 @@ class TinyHanabi(CardGame[TinyHanabiState]):
     """
 
     signs = (1, 1)
-    lowest = 0.0
 
     def __init__(self, name: str, *, show_payoffs: bool = False) -> None:
         self.title, self.show_payoffs = f"Tiny Hanabi {name}", show_payoffs
@@ -119,6 +118,11 @@ class TinyHanabi(CardGame[TinyHanabiState]):
         self.cards = tuple(str(n + 1) for n in range(len(self.table)))
         self.words = WORDS[len(self.table[0][0])]
         self.highest = max(max(row) for row in itertools.chain(*itertools.chain(*self.table)))
+
+    @property
+    def lowest(self) -> float:
+        """Least payoff of all six games."""
+        return 0.0
 
     def deals(self) -> Mapping[str, float]:
         """All pairs of cards, equal ones included."""
@@ -173,12 +177,12 @@ class TinyHanabi(CardGame[TinyHanabiState]):
         lines = []
         for deal in self.deals():
             start = self.start(deal)
-            paid = (
+            payoffs = (
                 f"{one} {second} {self.payoff(TinyHanabiState(start.cards, (one, second))):g}"
                 for one in self.words
                 for second in self.words
             )
-            lines.append(f"Cards {deal}, actions of p1 and p2: {', '.join(paid)}.")
+            lines.append(f"Cards {deal}, actions of p1 and p2: {', '.join(payoffs)}.")
         return lines
 
 
@@ -213,13 +217,9 @@ class TinyHanabiEnv(CardGameEnv):
     ) -> None:
         name = choice("game", game, tuple(PAYOFFS))
         self.game = TinyHanabi(name, show_payoffs=truth("show_payoffs", show_payoffs))
-        self.sample = _deals if len(self.game.cards) == 2 else _deals_of_three
+        self.sample = functools.partial(_rows, self.game)
         super().__init__(tasks, penalty, render_mode, max_length)
 
 
-def _deals(count: int, seed: int, cards: int = 2) -> list[dict[str, str]]:  # noqa: ARG001 - all that there are
-    names = range(1, cards + 1)
-    return [{"id": f"{first}-{second}", "deal": f"{first} {second}"} for first in names for second in names]
-
-
-_deals_of_three = functools.partial(_deals, cards=3)
+def _rows(game: TinyHanabi, count: int, seed: int) -> list[dict[str, str]]:  # noqa: ARG001 - all deals, in order
+    return [{"id": deal.replace(" ", "-"), "deal": deal} for deal in game.deals()]

@@ -153,7 +153,7 @@ class TrustAndSplitEnv(TextEnv):
         loaded, _ = read_tasks(tasks, self._check, sample=sample, fields={"hands": str})
         super().__init__(AGENTS, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
         self.hands: list[str] = []
-        self.reports, self.heard = dict.fromkeys(AGENTS, ""), dict.fromkeys(AGENTS, "")
+        self.reports, self.received = dict.fromkeys(AGENTS, ""), dict.fromkeys(AGENTS, "")
         self.memories = dict.fromkeys(AGENTS, NO_MEMORY)
         self.totals = dict.fromkeys(AGENTS, 0.0)
 
@@ -172,13 +172,13 @@ class TrustAndSplitEnv(TextEnv):
         if phase == 2:
             return self._divide(number, actions)
         speaker, listener = self._order(number) if phase == 0 else self._order(number)[::-1]
-        self.heard[listener] = f"The other: {one_line(actions[speaker][:MESSAGE], MESSAGE)}"
+        self.received[listener] = f"The other: {one_line(actions[speaker][:MESSAGE], MESSAGE)}"
         if phase == 0:
-            observations = {listener: "\n".join([self._head(number, listener), self.heard[listener], _asked()])}
+            observations = {listener: "\n".join([self._head(number, listener), self.received[listener], _asked()])}
         elif self.fresh:
-            observations = {a: "\n".join([self._head(number, a), self.heard[a], REQUEST]) for a in AGENTS}
+            observations = {a: "\n".join([self._head(number, a), self.received[a], REQUEST]) for a in AGENTS}
         else:
-            observations = {listener: f"{self.heard[listener]}\n{REQUEST}", speaker: REQUEST}
+            observations = {listener: f"{self.received[listener]}\n{REQUEST}", speaker: REQUEST}
         parts = {agent: {"coins": 0.0} for agent in AGENTS}
         metrics = {"efficiency": 0.0, "outcome": 0.0}
         return StepResult(parts, observations, metrics=metrics, can_act=tuple(observations))

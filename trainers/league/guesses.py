@@ -15,7 +15,7 @@ from palaver.envs.base.questions import InferenceQuestion, read_guess
 from palaver.envs.base.wrappers import own_env
 from palaver.envs.games.env import CardGameEnv
 from palaver.envs.games.game import PLAYERS
-from palaver.envs.games.solve import GameTree, Profile, beliefs, total_variation
+from palaver.envs.games.solve import GameTree, Profile, beliefs, named_profile, total_variation
 from palaver.episodes import inference_role
 from palaver.trainers.league.chances import Chooser, team_chances
 
@@ -113,8 +113,7 @@ def belief_metrics(
 def _profile(game: ExactGame, team: Mapping[str, Policy], sampling: Mapping[str, Sampling]) -> Profile:
     """Probabilities of the players' actions, by prompt."""
     chances, _ = team_chances(game, {agent: team[agent] for agent in PLAYERS}, sampling)
-    rows = zip(game.prompts, game.actions, chances, strict=True)
-    return {prompt: dict(zip(legal, row, strict=True)) for prompt, legal, row in rows}
+    return named_profile(game.prompts, game.actions, chances)
 
 
 def _request(env: CardGameEnv, prompt: str, agent: str, sampling: Mapping[str, Sampling], samples: int) -> Request:

@@ -45,8 +45,14 @@ def load_samplers(
     They have no reference, and no state of an optimiser. Their weights and versions are those that are sent to them;
     see `load_learners`.
     """
-    free = config.model_copy(update={"kl": config.kl.model_copy(update={"coef": 0.0})})
-    return make_learners(free, trainable_team(config, spec, agents, distributed.device, start), distributed)
+    return make_learners(
+        without_penalty(config), trainable_team(config, spec, agents, distributed.device, start), distributed
+    )
+
+
+def without_penalty(config: RunConfig) -> RunConfig:
+    """Copy of a config without a KL penalty, so that learners have no reference."""
+    return config.model_copy(update={"kl": config.kl.model_copy(update={"coef": 0.0})})
 
 
 def make_learners(

@@ -60,7 +60,7 @@ ANALYSE = """Measure credit fidelity and inter-agent influence of a run, or the 
 Single messages of the run's own rollouts are replayed with fresh texts of the other agents and fresh continuations.
 With --messages, and for stored episodes, whole episodes are played again without messages, with shuffled ones,
 and with one agent silenced. The table of a run is kept as messages.json in its folder; palaver report draws it, and
-palaver view shows each message of the episodes with what it told and what changes without it.
+palaver view shows each message of the episodes, the facts in it and what changes without it.
 """
 EPISODES = (".json", ".jsonl", ".gz")  # of rows and of stored episodes
 CARD = """Write the model card of a run, and a data card of episodes, for the Hugging Face hub.
