@@ -79,7 +79,11 @@ def build(order: TeamMeasurement, world: Distributed) -> PolicyGradientLoop:
             "algorithm": {"name": order.algorithm, "group_size": order.group},
             "kl": {"coef": order.kl},
             "optim": {"lr": 1e-5},
-            "train": {"steps": WARMUP + order.steps, "prompts_per_step": order.prompts},
+            "train": {
+                "steps": WARMUP + order.steps,
+                "prompts_per_step": order.prompts,
+                "compile": order.compile,
+            },
             "seed": SEED,
             "device": order.device,
         }

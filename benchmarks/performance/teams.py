@@ -71,6 +71,7 @@ class TeamBenchmark(Section):
     device: str = Field("cpu", description="cpu, cuda, cuda:1, ...")
     algorithm: str = Field("magrpo", description="its name; with a critic that one counts too")
     kl: float = Field(0.0, ge=0, description="weight of the KL penalty; above 0 references count too")
+    compile: bool = Field(False, description="train.compile")
 
     @model_validator(mode="after")
     def _known(self) -> Self:

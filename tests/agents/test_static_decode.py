@@ -55,6 +55,26 @@ def test_static_steps_draw_what_the_ordinary_ones_do(make, monkeypatch) -> None:
     assert len({len(result.token_ids) for result in ordinary}) > 10
 
 
+@pytest.mark.parametrize("make", [tiny_qwen3, tiny_llama, tiny_qwen2])
+def test_weights_folded_by_rows_are_those_of_a_cpu(make) -> None:
+    """A GPU scales and rounds each linear layer in one operation; a copy, which later changes of the model spare."""
+    model = varied_norms(make(3))
+    model.model.embed_tokens.weight.data *= 20  # hidden states of about 1, next to which eps is nothing
+    on_cpu = DenseDecoder(model, torch.float32)
+    by_rows = DenseDecoder(model, torch.float32)
+    by_rows.cpu = False
+    by_rows.refresh()
+    prompts = torch.tensor(prompts_of(1) * 2)
+    lengths = [prompts.shape[1]] * 2
+    expected, _ = on_cpu.prefill(prompts, lengths)
+    torch.testing.assert_close(by_rows.prefill(prompts, lengths)[0], expected, rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        for parameter in model.model.layers.parameters():
+            parameter.zero_()
+        model.model.norm.weight.zero_()
+    torch.testing.assert_close(by_rows.prefill(prompts, lengths)[0], expected, rtol=1e-4, atol=1e-4)
+
+
 def test_static_steps_of_rows_with_adapters(tmp_path) -> None:
     lora = team_of(stored_base(tmp_path / "base"))["a"].shared_engine.lora
     forward = AdapterDecoder(lora.model, torch.float32, lora.served)

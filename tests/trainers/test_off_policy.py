@@ -146,12 +146,13 @@ def test_denominators_are_those_of_all_processes(aggregate):
     """One process has the first row and the masked one, the other the second."""
     whole, _ = learn(ROWS, {"aggregate": aggregate, "mask": [0.5, 5]})
 
-    def job(total: Any, mine: Sequence[int]) -> UpdateStats:
-        learner = learner_of({"aggregate": aggregate, "mask": [0.5, 5]})
+    def job(learner: PolicyUpdater, total: Any, mine: Sequence[int]) -> UpdateStats:
         learner.distributed.all_sum = total
         return learner.update(UpdateInput(batch_of(ROWS), mine, reinforce, 1))
 
-    for stats in together([lambda total, mine=mine: job(total, mine) for mine in ([0, 2], [1])]):
+    # made here and not in the threads, as accelerate has one state a process, which each `Distributed` sets anew
+    processes = [(learner_of({"aggregate": aggregate, "mask": [0.5, 5]}), mine) for mine in ([0, 2], [1])]
+    for stats in together([lambda total, each=each: job(each[0], total, each[1]) for each in processes]):
         assert stats.loss == pytest.approx(whole.loss, rel=1e-6)
         assert (stats.rows, stats.masked) == (2, pytest.approx(2 / 7))
 

@@ -220,6 +220,9 @@ class TrainConfig(Section):
         description="most padded tokens in one backward pass; 0: 2,048 on a CPU, else 16,384",
     )
     gradient_checkpointing: bool = False
+    compile: bool = Field(
+        False, description="fuse the operations of each layer of trained models (torch.compile); needs a C++ compiler"
+    )
     checkpoint_every: int = Field(50, ge=1)
     keep: int = Field(2, ge=1, description="checkpoints kept")
     workers: int = Field(1, ge=1, description="threads that step environments")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.model.load import checkpoint_gradients
+from palaver.agents.llm.model.load import checkpoint_gradients, compile_layers
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
 from palaver.core import Sampling, stable_seed
@@ -88,6 +88,8 @@ class PolicyUpdater:
         self.model: Any = policy.model
         if config.train.gradient_checkpointing:
             checkpoint_gradients(self.model)
+        if config.train.compile:
+            compile_layers(self.model)
         optim, self.shards = config.optim, shards
         self.optimizer = torch.optim.AdamW(
             policy.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay,

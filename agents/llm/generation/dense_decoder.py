@@ -115,7 +115,7 @@ class DenseDecoder:
             self.layers[index : index + 1] = [self._fold(layer)]  # its old copy goes before the next is made
         embedding, head = self.model.model.embed_tokens.weight, self.model.lm_head.weight
         self.embedding = embedding.to(self.dtype)
-        self.head_norm = self._norm_weight(self.model.model.norm).to(self.dtype)
+        self.head_norm = self._norm_weight(self.model.model.norm).to(self.dtype, copy=True)
         self.head = self.embedding if head is embedding else head.to(self.dtype)
         self.packed_head = _packed(self.head)
 
@@ -204,7 +204,7 @@ class DenseDecoder:
 
     def _norm_weight(self, norm: Any) -> Tensor:
         weight: Tensor = norm.weight
-        return weight * math.sqrt(len(weight)) if self.cpu else weight.clone()
+        return weight * math.sqrt(len(weight)) if self.cpu else weight
 
     def _logits(self, x: Tensor) -> Tensor:
         x = self._normed(x) * self.head_norm
@@ -220,7 +220,7 @@ class DenseDecoder:
             bias = torch.cat([p.bias * factor for p, factor in zip(qkv.linears, qkv.factors, strict=True)])
         if self.normed_heads:
             q, k = self._norm_weight(attention.q_norm) * self.dim**-0.5, self._norm_weight(attention.k_norm)
-            qk_scale = torch.cat([q.expand(self.heads, -1), k.expand(self.kv_heads, -1)])
+            qk_scale = torch.cat([q.expand(self.heads, -1), k.expand(self.kv_heads, -1)])  # a copy of both
         return FoldedLayer(
             qkv=self._folded(qkv),
             qkv_bias=None if bias is None else bias.to(self.dtype),
@@ -244,12 +244,32 @@ class DenseDecoder:
 
     def _folded(self, parts: FoldedProduct) -> Tensor:
         """Concatenated weights of the layers, (inputs, outputs)."""
+        if not self.cpu:
+            return self._folded_by_rows(parts).t()
         weights = [
             p.weight if factor == 1 else p.weight * factor
             for p, factor in zip(parts.linears, parts.factors, strict=True)
         ]
         weight: Tensor = torch.cat(weights) if len(weights) > 1 else weights[0]
         return self._transposed(weight if parts.norm is None else weight * parts.norm)
+
+    def _folded_by_rows(self, parts: FoldedProduct) -> Tensor:
+        """Concatenated weights (outputs, inputs).
+
+        One operation scales and rounds a linear layer, since on a GPU the launches cost most.
+        """
+        inputs, outputs = parts.linears[0].in_features, sum(linear.out_features for linear in parts.linears)
+        folded = torch.empty((outputs, inputs), dtype=self.dtype, device=self.device)
+        start = 0
+        for linear, factor in zip(parts.linears, parts.factors, strict=True):
+            rows = folded[start : start + linear.out_features]
+            start += linear.out_features
+            if parts.norm is None and factor == 1:
+                rows.copy_(linear.weight)
+            else:
+                norm = 1.0 if parts.norm is None else parts.norm
+                torch.mul(linear.weight, norm if factor == 1 else norm * factor, out=rows)
+        return folded
 
     def _transposed(self, weight: Tensor) -> Tensor:
         return weight.to(self.dtype).t().contiguous()

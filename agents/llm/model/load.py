@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterator, Mapping
@@ -17,6 +18,7 @@ from huggingface_hub.errors import HFValidationError, StrictDataclassError
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as library_logging
 
 from palaver.core import PolicyError
@@ -190,6 +192,23 @@ def _need_hub(source: str) -> None:
 
 def _reason(error: BaseException) -> str:
     return one_line(str(error) or type(error).__name__, 300)
+
+
+def compile_layers(model: Any) -> None:
+    """Compile every decoder layer in place, for batches of any shape.
+
+    Copies of the model are not compiled. The layers have one code, so that one compilation serves all. The first pass of each kind takes up to a minute.
+
+    Raises:
+        PolicyError: there is no C++ compiler, or transformers does not mark the layers of this model.
+    """
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    if not layers:
+        raise PolicyError(f"train.compile: {type(model).__name__} has no layers that can be compiled: turn it off")
+    if not any(shutil.which(name) for name in (os.environ.get("CXX") or "c++", "g++", "clang++")):
+        raise PolicyError("train.compile needs a C++ compiler (CXX, c++, g++ or clang++): install one, or turn it off")
+    for layer in layers:
+        layer.compile(dynamic=True)
 
 
 def checkpoint_gradients(model: Any) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from palaver.agents.llm.generation.dense_decoder import DenseDecoder
-from palaver.agents.llm.generation.engine import Engine
+from palaver.agents.llm.generation.engine import GRAPH_STEPS, Engine
 from palaver.agents.llm.generation.hf_engine import LibraryEngine
 from palaver.agents.llm.generation.kv_cache import KeyValues
 from palaver.agents.llm.generation.requests import GenerationRequest, Generator
@@ -51,8 +51,12 @@ def run(record: StageRecord, work: Workload) -> None:
 
 
 def _timed(record: StageRecord, work: Workload, name: str, engine: Generator, rows: int, *, own: bool = False) -> None:
-    """Milliseconds of a step: a long generation less a short one, over their steps."""
-    short, long = (32, 160) if work.gpu else (2, 40)
+    """Milliseconds of a step: a long generation less a short one, over their steps.
+
+    Both are long enough for a graph, and end within one window, so that each captures once.
+    """
+    short, long = (GRAPH_STEPS + 16, 176) if work.gpu else (2, 40)
+    repeats = 3 if own else 1
     prompts = work.prompts(rows, PROMPT)
 
     def generate(tokens: int) -> None:
@@ -60,7 +64,7 @@ def _timed(record: StageRecord, work: Workload, name: str, engine: Generator, ro
         engine.generate(prompts, requests)
 
     def make() -> None:
-        spent = work.seconds(lambda: generate(long)) - work.seconds(lambda: generate(short))
+        spent = work.seconds(lambda: generate(long), repeats) - work.seconds(lambda: generate(short), repeats)
         _rate(record, name, rows, max(spent, 1e-9) / (long - short), own=own)
 
     record.measure(f"{name}, {rows} rows", make)

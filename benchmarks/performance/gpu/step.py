@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 from palaver.benchmarks.performance.gpu.record import Bound, StageRecord
 from palaver.benchmarks.performance.gpu.workload import Workload
@@ -24,6 +25,10 @@ def run(record: StageRecord, work: Workload) -> None:
                 f"step, {kind}, B {prompts}",
                 lambda kind=kind, prompts=prompts: _step(record, work, kind, prompts, peaks),  # type: ignore[misc]
             )
+    if record.gpu_only("step, separate, B 8, compiled"):
+        record.measure(
+            "step, separate, B 8, compiled", lambda: _step(record, work, "separate", 8, dict(peaks), compile=True)
+        )
     if record.gpu_only("memory of lora") and {"one", "lora"} <= peaks.keys():
         record.value("memory of lora", peaks["lora"] / peaks["one"], "x one", MOST_LORA, **peaks)
     record.measure("memory over steps", lambda: _growth(record, work))
@@ -32,19 +37,27 @@ def run(record: StageRecord, work: Workload) -> None:
     )
 
 
-def _step(record: StageRecord, work: Workload, kind: str, prompts: int, peaks: dict[str, int]) -> None:
-    """Seconds of a step of 256 tokens an answer, after one that is not counted."""
+def _step(
+    record: StageRecord, work: Workload, kind: str, prompts: int, peaks: dict[str, int], **settings: bool
+) -> None:
+    """Seconds of a step of 256 tokens an answer and of its stages, after one not counted."""
     gc.collect()  # the loop before may live in a circle
     before = work.allocated()
-    loop = work.loop(kind, prompts, 4)
+    loop = work.loop(kind, prompts, 4, **settings)
     steps = iter(range(1, 6))
-    lines = []
-    peak = work.peak(lambda: lines.append(work.seconds(lambda: loop.step(next(steps))))) - before
-    seconds = lines[0]
-    name = f"step, {kind}, B {prompts}"
-    record.value(name, seconds, "s", MOST_S.get(prompts) if kind == "separate" else None, peak_bytes=peak)
+    lines: list[dict[str, Any]] = []
+    seconds: list[float] = []
+
+    def step() -> None:
+        lines.append(loop.step(next(steps)))
+
+    peak = work.peak(lambda: seconds.append(work.seconds(step))) - before
+    name = ", ".join([f"step, {kind}, B {prompts}", *(["compiled"] if settings else [])])
+    bound = MOST_S.get(prompts) if kind == "separate" else None
+    stages = {stage: [round(line[f"time/{stage}_s"], 3) for line in lines] for stage in ("rollout", "update")}
+    record.value(name, seconds[0], "s", bound, peak_bytes=peak, **stages)
     if kind == "separate" and prompts == 8 and record.gpu_only(f"{name}: against the peer's published rate"):
-        record.value(f"{name}: against the peer's published rate", PEER_S * prompts / seconds, "x", TIMES_PEER)
+        record.value(f"{name}: against the peer's published rate", PEER_S * prompts / seconds[0], "x", TIMES_PEER)
     if prompts == 8:
         peaks[kind] = peak
 
