@@ -17,8 +17,14 @@ from palaver.core import ConfigError, PolicyError
 SKIPPED = {
     1: ("CUDA graphs captured", "syncs in 64 steps", "training, magrpo: losses as on a CPU"),
     2: ("kernel launches a step", "static, 8 rows: rate: bound", "CUDA graphs"),
-    3: ("pass: share of the peak: bound", "refold: bound", "memory against the estimate"),
-    4: ("step, separate, B 8: bound", "memory of lora", "memory over steps", "peer in turns"),
+    3: ("pass: share of the peak: bound", "refold: bound", "pass, compiled"),
+    4: (
+        "step, separate, B 8: bound",
+        "step, lora, B 8: memory against the estimate",
+        "memory of lora",
+        "memory over steps",
+        "peer in turns",
+    ),
 }
 MEASURED = {
     1: ("drift, fp32, top-p, packed", "drift, adapter 1, bf16", "decode as transformers: equal rows", "resume: losses"),

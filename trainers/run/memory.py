@@ -85,19 +85,23 @@ class DecoderShape:
         layers: number of layers.
         hidden: width of the hidden states.
         inner: width of the feed-forward layers.
+        attention: width of all heads together.
         vocabulary: number of tokens of the vocabulary.
     """
 
     layers: int
     hidden: int
     inner: int
+    attention: int
     vocabulary: int
 
     @classmethod
     def of(cls, config: Any) -> DecoderShape:
         """Read the sizes from the config of a model of transformers."""
         inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
-        return cls(config.num_hidden_layers, config.hidden_size, inner, config.vocab_size)
+        heads = getattr(config, "num_attention_heads", None) or 1
+        attention = heads * (getattr(config, "head_dim", None) or config.hidden_size // heads)
+        return cls(config.num_hidden_layers, config.hidden_size, inner, attention, config.vocab_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +175,7 @@ def estimate(
 ) -> MemoryEstimate:
     """Estimate the memory of a run from its config and facts of its trained policies.
 
-    Activations are taken as 16 hidden and 3 feed-forward values per token and layer (2 with gradient checkpointing), an
-    upper estimate for pre-norm decoders; the logits as the chunk that the fused log-probability keeps.
+    The logits are those of the chunk that the fused log-probability keeps.
 
     Args:
         config: config of the run.
@@ -185,16 +188,19 @@ def estimate(
             no longer than its policy's.
     """
     dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
-    models = {policy.model: policy for policy in policies}.values()
+    models = list({policy.model: policy for policy in policies}.values())
     held += reference_weights(policies)
     width = max(read, prompt_tokens + config.policy.max_tokens)
     return MemoryEstimate(
         weights=sum(model.weights for model in models) + 4 * (held + critics),
-        optimizer=12 * (critics + sum(policy.trained for policy in policies)),
+        optimizer=optimizer_bytes([policy.trained for policy in policies], models[0].device) + 12 * critics,
         cache=max(
             min(rows * (prompt_tokens + config.policy.max_tokens) * model.column, model.store) for model in models
         ),
-        activations=max(activations(config, model.shape, width, rows, dtype, model.device) for model in models),
+        activations=max(
+            activations(config, model.shape, width, rows, dtype, model.device) + autocast_bytes(model.trained, dtype)
+            for model in models
+        ),
     )
 
 
@@ -205,7 +211,12 @@ def reference_weights(policies: Sequence[ModelFacts]) -> int:
 
 
 def activations(config: RunConfig, shape: DecoderShape, width: int, rows: int, dtype: torch.dtype, device: str) -> int:
-    """Bytes of the activations of the largest micro-batch; see `estimate`.
+    """Bytes of the activations of the largest micro-batch.
+
+    Of each token and layer in fp32 16 hidden and 3 feed-forward values, an upper estimate for pre-norm decoders. With
+    `dtype` bf16 the pass runs under autocast, which keeps residual sums, norms and rotations in fp32 and rounds the
+    inputs of products: 26 bytes for each hidden, 15 for each attention and 8 for each feed-forward value, fitted to the
+    peaks of an H200 in `docs/runs/gpu`, of which they are 5 to 15 % more. With gradient checkpointing 2 hidden values.
 
     Args:
         config: config of the run.
@@ -216,8 +227,27 @@ def activations(config: RunConfig, shape: DecoderShape, width: int, rows: int, d
         device: type of the device.
     """
     together = min(rows * width, max(width, config.train.pass_tokens(device)))
-    per_layer = 2 * shape.hidden if config.train.gradient_checkpointing else 16 * shape.hidden + 3 * shape.inner
-    return together * shape.layers * per_layer * dtype.itemsize + _head(together, shape, device)
+    if config.train.gradient_checkpointing:
+        per_layer = 2 * shape.hidden * dtype.itemsize
+    elif dtype == torch.bfloat16:
+        per_layer = 26 * shape.hidden + 15 * shape.attention + 8 * shape.inner
+    else:
+        per_layer = 4 * (16 * shape.hidden + 3 * shape.inner)
+    return together * shape.layers * per_layer + _head(together, shape, device)
+
+
+def optimizer_bytes(trained: Sequence[int], device: str) -> int:
+    """Bytes of Adam's two moments and of gradients, given the trained numbers of each policy.
+
+    The policies of one GPU are updated one after the other, so that the gradients of one are there at a time.
+    """
+    gradients = max(trained) if device == "cuda" else sum(trained)
+    return 8 * sum(trained) + 4 * gradients
+
+
+def autocast_bytes(trained: int, dtype: torch.dtype) -> int:
+    """Bytes of the weights that autocast rounds, and keeps until the end of the backward pass."""
+    return 2 * trained if dtype == torch.bfloat16 else 0
 
 
 def _head(tokens: int, shape: DecoderShape, device: str) -> int:

@@ -1,10 +1,10 @@
 """Memory on each GPU for every kind of team, from a model's config alone.
 
 A trained number takes 4 bytes of weight, 4 of gradient and 8 of Adam's moments in fp32, and the copy that generation
-computes with 2 more in bf16 (4 in fp32): 18 bytes; a reference of the KL penalty 4 more. A frozen base under adapters
-takes 2 and the copy 2 in bf16. Weights sharded over n GPUs (`placement.shard=fsdp2`) take 16 / n, and whole copies in
-the dtype of generation, one to take the weights over and one that is folded. A sampler apart (`placement.samplers`) has
-4 and the copy once more, with all keys and values.
+computes with 2 more in bf16 (4 in fp32): 18 bytes; a reference of the KL penalty 4 more. Of several policies on one GPU
+one has gradients at a time. A frozen base under adapters takes 2 and the copy 2 in bf16. Weights sharded over n GPUs
+(`placement.shard=fsdp2`) take 16 / n, and whole copies in the dtype of generation, one to take the weights over and one
+that is folded. A sampler apart (`placement.samplers`) has 4 and the copy once more, with all keys and values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from palaver.agents.llm.generation.requests import column_bytes
 from palaver.agents.llm.model.load import is_adapter, quiet
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.run.memory import GIB, DecoderShape, MemoryEstimate, activations, most_rows
+from palaver.trainers.run.memory import (
+    GIB,
+    DecoderShape,
+    MemoryEstimate,
+    activations,
+    autocast_bytes,
+    most_rows,
+    optimizer_bytes,
+)
 
 
 def model_shape(source: str) -> Any | None:
@@ -95,16 +103,16 @@ def memory_plan(config: RunConfig, model: Any, work: TeamWork) -> dict[str, Memo
         critics = trunk * {"own": models, "joint": 1}.get(work.critic, 0)
         return MemoryEstimate(
             weights=models * numbers * (4 + copy_bytes + reference) + 4 * critics,
-            optimizer=12 * (models * numbers + critics),
+            optimizer=optimizer_bytes([numbers] * models, "cuda") + 12 * critics,
             cache=_cache(config, model, work, sharing, dtype),
-            activations=_activations(config, model, work, sharing, dtype),
+            activations=_activations(config, model, work, sharing, dtype) + autocast_bytes(numbers, dtype),
         )
 
     base = numbers * dtype.itemsize * (2 if folds else 1)
     critic_adapters = {"own": work.agents, "joint": 1}.get(work.critic, 0)
     lora = MemoryEstimate(
         weights=base + work.agents * adapter * (4 + reference) + 4 * critic_adapters * adapter,
-        optimizer=12 * adapter * (work.agents + critic_adapters),
+        optimizer=optimizer_bytes([adapter] * work.agents, "cuda") + 12 * adapter * critic_adapters,
         cache=_cache(config, model, work, work.agents, dtype),
         activations=_activations(config, model, work, 1, dtype),
     )
@@ -141,7 +149,7 @@ def _sharded(
     part = replace(work, rows=math.ceil(work.rows / size))
     return MemoryEstimate(
         weights=work.agents * (held * (4 + reference) + numbers * copies) + gathered,
-        optimizer=12 * work.agents * held,
+        optimizer=optimizer_bytes([held] * work.agents, "cuda"),
         cache=_cache(config, model, part, 1, dtype),
         activations=_activations(config, model, part, 1, dtype),
     )

@@ -197,7 +197,8 @@ def _reason(error: BaseException) -> str:
 def compile_layers(model: Any) -> None:
     """Compile every decoder layer in place, for batches of any shape.
 
-    Copies of the model are not compiled. The layers have one code, so that one compilation serves all. The first pass of each kind takes up to a minute.
+    Copies of the model are not compiled. The layers have one code, so that one compilation serves all. The first pass
+    of each kind takes up to a minute.
 
     Raises:
         PolicyError: there is no C++ compiler, or transformers does not mark the layers of this model.

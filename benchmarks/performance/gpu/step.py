@@ -7,11 +7,15 @@ from typing import Any
 
 from palaver.benchmarks.performance.gpu.record import Bound, StageRecord
 from palaver.benchmarks.performance.gpu.workload import Workload
+from palaver.core import Message
+from palaver.trainers.policy_gradient import PolicyGradientLoop
+from palaver.trainers.run.memory import estimate
 
 PEER_S = 6.5  # published seconds a prompt of the peer, 1.7B, one card: 1.8 s an environment step, 3.6 steps a prompt
 MOST_S = {1: Bound(0.85), 8: Bound(1.3)}  # of a step of so many prompts, separate models
 TIMES_PEER = Bound(10, most=False)
 MOST_LORA = Bound(1.4)  # memory, in that of one agent that trains a whole model
+ESTIMATE = Bound(0.15)  # relative error
 GROWTH = Bound(0.01)
 STEPS = 20
 
@@ -56,10 +60,22 @@ def _step(
     bound = MOST_S.get(prompts) if kind == "separate" else None
     stages = {stage: [round(line[f"time/{stage}_s"], 3) for line in lines] for stage in ("rollout", "update")}
     record.value(name, seconds[0], "s", bound, peak_bytes=peak, **stages)
+    if record.gpu_only(f"{name}: memory against the estimate"):
+        needed = _needed(loop, prompts)
+        record.value(f"{name}: memory against the estimate", abs(peak / needed - 1), "", ESTIMATE, estimate=needed)
     if kind == "separate" and prompts == 8 and record.gpu_only(f"{name}: against the peer's published rate"):
         record.value(f"{name}: against the peer's published rate", PEER_S * prompts / seconds[0], "x", TIMES_PEER)
     if prompts == 8:
         peaks[kind] = peak
+
+
+def _needed(loop: PolicyGradientLoop, prompts: int) -> int:
+    """Bytes that a run of this loop is said to need."""
+    config, learners = loop.session.config, loop.updater.learners
+    opening = loop.env.fork().reset(seed=0, options={"task": 0})[0]
+    longest = max(len(learners[0].policy.render((Message("user", text),))) for text in opening.values())
+    rows = prompts * config.algorithm.group_size * max(len(learner.agents) for learner in learners)
+    return estimate(config, [learner.facts() for learner in learners], longest, rows).total
 
 
 def _growth(record: StageRecord, work: Workload) -> None:

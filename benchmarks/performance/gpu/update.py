@@ -1,4 +1,4 @@
-"""Stage 3: time and memory of an update, and of what follows one before the next rollout."""
+"""Stage 3: time of an update, and of what follows one before the next rollout."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from palaver.benchmarks.performance.gpu.record import Bound, StageRecord
 from palaver.benchmarks.performance.gpu.workload import Workload
 from palaver.benchmarks.performance.training import limit
 from palaver.benchmarks.performance.training.settings import parameters
-from palaver.core import Message
 from palaver.trainers.run.distributed import Distributed
-from palaver.trainers.run.memory import estimate
 
 LEAST_SHARE = Bound(0.35, most=False)  # of the device's own rate in a large product
 MOST_HEAD = Bound(0.25)  # of the pass
-ESTIMATE = Bound(0.15)  # relative error
 REFOLD_MS = Bound(5.0)
 
 
@@ -29,7 +26,6 @@ def run(record: StageRecord, work: Workload) -> None:
     record.measure("pass", lambda: _pass(record, work, "pass", compiled=False))
     record.measure("refold", lambda: _refold(record, work))
     record.measure("adapter sync", lambda: _adapter_sync(record, work))
-    record.measure("memory", lambda: _memory(record, work))
     record.measure("pass, compiled", lambda: _pass(record, work, "pass, compiled", compiled=True))
 
 
@@ -92,19 +88,3 @@ def _refold(record: StageRecord, work: Workload) -> None:
 def _adapter_sync(record: StageRecord, work: Workload) -> None:
     generator = work.adapters("bf16")[0].shared_engine.generator
     record.value("adapter sync", 1000 * work.seconds(generator.refresh), "ms")
-
-
-def _memory(record: StageRecord, work: Workload) -> None:
-    """Peak of two steps of two agents at 8 prompts, against the estimate that a run prints."""
-    if not record.gpu_only("memory against the estimate"):
-        return
-    before, prompts = work.allocated(), 8
-    loop = work.loop("separate", prompts, 2)
-    config, learners = loop.session.config, loop.updater.learners
-    peak = work.peak(lambda: [loop.step(step) for step in (1, 2)]) - before
-    opening = loop.env.fork().reset(seed=0, options={"task": 0})[0]
-    longest = max(len(learners[0].policy.render((Message("user", text),))) for text in opening.values())
-    need = estimate(
-        config, [learner.facts() for learner in learners], longest, prompts * config.algorithm.group_size
-    ).total
-    record.value("memory against the estimate", abs(peak / need - 1), "", ESTIMATE, peak_bytes=peak, estimate=need)
