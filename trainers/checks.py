@@ -64,9 +64,9 @@ def refuse_contradictions(
     checks += alignment_checks(config, algorithm, agents, turns) if algorithm.aligned else []
     checks += worker_checks(config, algorithm) if config.placement.kind != "local" else []
     checks += shard_checks(config, algorithm) if config.placement.shard != "none" else []
-    if config.train.compile:
-        whole = config.team.kind != "lora" and config.placement.shard == "none"
-        checks.append((not whole, "train.compile is for whole models: turn it off with adapters and sharded weights"))
+    in_parts = config.team.kind == "lora" or config.placement.shard != "none"
+    why = "train.compile is for whole models: turn it off with adapters and sharded weights"
+    checks.append((config.train.compile and in_parts, why))
     checks += lead_checks(config, algorithm) if config.train.rollout_lead else []
     refuse(checks)
 

@@ -29,7 +29,7 @@ class MemoryEstimate:
         weights: fp32 weights, the references', the critics', and the copies for generation (in bf16, or folded).
         optimizer: fp32 gradients and Adam's two moments, the critics' too.
         cache: keys and values of the largest generation batch.
-        activations: of the largest micro-batch, with its logits.
+        activations: of the largest micro-batch, with its logits, and the weights that autocast rounds for it.
     """
 
     weights: int
@@ -216,7 +216,8 @@ def activations(config: RunConfig, shape: DecoderShape, width: int, rows: int, d
     Of each token and layer in fp32 16 hidden and 3 feed-forward values, an upper estimate for pre-norm decoders. With
     `dtype` bf16 the pass runs under autocast, which keeps residual sums, norms and rotations in fp32 and rounds the
     inputs of products: 26 bytes for each hidden, 15 for each attention and 8 for each feed-forward value, fitted to the
-    peaks of an H200 in `docs/runs/gpu`, of which they are 5 to 15 % more. With gradient checkpointing 2 hidden values.
+    peaks of an H200 (`docs/runs/gpu`), which are 86 to 95 % of the estimate. With gradient checkpointing it is 2 hidden
+    values.
 
     Args:
         config: config of the run.

@@ -258,17 +258,11 @@ class DenseDecoder:
 
         One operation scales and rounds a linear layer, since on a GPU the launches cost most.
         """
-        inputs, outputs = parts.linears[0].in_features, sum(linear.out_features for linear in parts.linears)
-        folded = torch.empty((outputs, inputs), dtype=self.dtype, device=self.device)
-        start = 0
-        for linear, factor in zip(parts.linears, parts.factors, strict=True):
-            rows = folded[start : start + linear.out_features]
-            start += linear.out_features
-            if parts.norm is None and factor == 1:
-                rows.copy_(linear.weight)
-            else:
-                norm = 1.0 if parts.norm is None else parts.norm
-                torch.mul(linear.weight, norm if factor == 1 else norm * factor, out=rows)
+        sizes = [linear.out_features for linear in parts.linears]
+        folded = torch.empty((sum(sizes), parts.linears[0].in_features), dtype=self.dtype, device=self.device)
+        for linear, factor, rows in zip(parts.linears, parts.factors, torch.split(folded, sizes), strict=True):
+            norm = 1.0 if parts.norm is None else parts.norm
+            torch.mul(linear.weight, norm if factor == 1 else norm * factor, out=rows)
         return folded
 
     def _transposed(self, weight: Tensor) -> Tensor:

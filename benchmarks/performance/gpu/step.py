@@ -18,21 +18,28 @@ MOST_LORA = Bound(1.4)  # memory, in that of one agent that trains a whole model
 ESTIMATE = Bound(0.15)  # relative error
 GROWTH = Bound(0.01)
 STEPS = 20
+CASES = (  # kind of team, prompts, and whether its layers are compiled
+    ("one", 8, False),
+    ("separate", 1, False),
+    ("separate", 8, False),
+    ("shared", 8, False),
+    ("lora", 8, False),
+    ("separate", 8, True),
+)
 
 
 def run(record: StageRecord, work: Workload) -> None:
     """Measure stage 4."""
     peaks: dict[str, int] = {}
-    for kind in ("one", "separate", "shared", "lora"):
-        for prompts in (1, 8) if kind == "separate" else (8,):
+    for kind, prompts, compiled in CASES:
+        name = f"step, {kind}, B {prompts}{', compiled' if compiled else ''}"
+        if not compiled or record.gpu_only(name):
             record.measure(
-                f"step, {kind}, B {prompts}",
-                lambda kind=kind, prompts=prompts: _step(record, work, kind, prompts, peaks),  # type: ignore[misc]
+                name,
+                lambda name=name, kind=kind, prompts=prompts, compiled=compiled: _step(  # type: ignore[misc]
+                    record, work, name, kind, prompts, compiled, peaks
+                ),
             )
-    if record.gpu_only("step, separate, B 8, compiled"):
-        record.measure(
-            "step, separate, B 8, compiled", lambda: _step(record, work, "separate", 8, dict(peaks), compile=True)
-        )
     if record.gpu_only("memory of lora") and {"one", "lora"} <= peaks.keys():
         record.value("memory of lora", peaks["lora"] / peaks["one"], "x one", MOST_LORA, **peaks)
     record.measure("memory over steps", lambda: _growth(record, work))
@@ -42,21 +49,16 @@ def run(record: StageRecord, work: Workload) -> None:
 
 
 def _step(
-    record: StageRecord, work: Workload, kind: str, prompts: int, peaks: dict[str, int], **settings: bool
+    record: StageRecord, work: Workload, name: str, kind: str, prompts: int, compiled: bool, peaks: dict[str, int]
 ) -> None:
     """Seconds of a step of 256 tokens an answer and of its stages, after one not counted."""
     gc.collect()  # the loop before may live in a circle
     before = work.allocated()
-    loop = work.loop(kind, prompts, 4, **settings)
+    loop = work.loop(kind, prompts, 4, compile=compiled)
     steps = iter(range(1, 6))
     lines: list[dict[str, Any]] = []
     seconds: list[float] = []
-
-    def step() -> None:
-        lines.append(loop.step(next(steps)))
-
-    peak = work.peak(lambda: seconds.append(work.seconds(step))) - before
-    name = ", ".join([f"step, {kind}, B {prompts}", *(["compiled"] if settings else [])])
+    peak = work.peak(lambda: seconds.append(work.seconds(lambda: lines.append(loop.step(next(steps)))))) - before
     bound = MOST_S.get(prompts) if kind == "separate" else None
     stages = {stage: [round(line[f"time/{stage}_s"], 3) for line in lines] for stage in ("rollout", "update")}
     record.value(name, seconds[0], "s", bound, peak_bytes=peak, **stages)
@@ -65,7 +67,7 @@ def _step(
         record.value(f"{name}: memory against the estimate", abs(peak / needed - 1), "", ESTIMATE, estimate=needed)
     if kind == "separate" and prompts == 8 and record.gpu_only(f"{name}: against the peer's published rate"):
         record.value(f"{name}: against the peer's published rate", PEER_S * prompts / seconds[0], "x", TIMES_PEER)
-    if prompts == 8:
+    if prompts == 8 and not compiled:
         peaks[kind] = peak
 
 

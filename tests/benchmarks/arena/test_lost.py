@@ -124,7 +124,7 @@ def test_a_simulator_that_does_not_answer_ends_no_battle_of_the_arena(monkeypatc
     alone = outcomes(pool.run(given, given.games(), None))
     together, turns = PokemonEnv.step_together, []
 
-    def stopped(envs, actions):
+    def stopped(envs, actions, *args):
         turns.append(len(envs))
         if len(turns) == 3:
             monkeypatch.setattr(shared_pool(), "_patience", 1.0)
@@ -132,7 +132,7 @@ def test_a_simulator_that_does_not_answer_ends_no_battle_of_the_arena(monkeypatc
                 os.kill(worker.process.pid, signal.SIGSTOP)
         if len(turns) == 4:
             monkeypatch.setattr(shared_pool(), "_patience", 60.0)
-        return together(envs, actions)
+        return together(envs, actions, *args)
 
     monkeypatch.setattr(PokemonEnv, "step_together", stopped)
     told = []
