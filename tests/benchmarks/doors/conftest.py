@@ -41,17 +41,26 @@ def native(request):
 
 
 class Babbler:
-    """The reference's answer to an observation, or some words, drawn from a seed."""
+    """The reference's answer to an observation, or some words, drawn from a seed.
 
-    def __init__(self, id, seed):
+    Args:
+        remembers: if the reference is given the whole conversation, as that of one agent in one episode.
+    """
+
+    def __init__(self, id, seed, remembers=False):
         self.draws = random.Random(seed)
+        self.conversation = [] if remembers else None
         self.reference = make_policy("scripted:reference", scripted=palaver.spec(id).scripted)
 
     def __call__(self, observation):
+        messages = (*(self.conversation or ()), Message("user", observation))
         if self.draws.random() < 0.3:
-            return " ".join(self.draws.choices(("however", "42", "one", "left", "\ud800", "é", ""), k=5))
-        request = Request("x", (Message("user", observation),), (self.draws.randrange(2**31),))
-        return self.reference.act([request])[0][0].text
+            text = " ".join(self.draws.choices(("however", "42", "one", "left", "\ud800", "é", ""), k=5))
+        else:
+            text = self.reference.act([Request("x", messages, (self.draws.randrange(2**31),))])[0][0].text
+        if self.conversation is not None:
+            self.conversation = [*messages, Message("assistant", text)]
+        return text
 
 
 def native_returns(id, seed, turns, task=None):

@@ -48,7 +48,7 @@ def test_rewards_are_those_of_the_environment(id, native):
     distinct = set()
     for seed in range(100):
         env = envs[seed % len(envs)]
-        total, _ = finish(env, Babbler(id, seed), seed)
+        total, _ = finish(env, Babbler(id, seed, remembers=True), seed)
         assert total == pytest.approx(native(id, seed, env.turns)[env.agent], abs=1e-9)
         distinct.add(total)
     assert len(distinct) > 1
