@@ -91,7 +91,7 @@ class GameEnv(TextEnv):
             dict(zip(PLAYERS, parts, strict=True)),
             observations,
             terminated=over,
-            metrics={"outcome": self.tally.outcome() if over else 0.0} if self.zero_sum else {},
+            metrics={"outcome": self.tally.outcome()} if over and self.zero_sum else {},
             illegal={PLAYERS[player]: int(chosen is None)},
             can_act=() if over else tuple(observations),
         )

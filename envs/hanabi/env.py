@@ -39,7 +39,7 @@ By agent:
 * `illegal`: minus `penalty`.
 
 Metrics of the last turn: `score`, the sum of the fireworks (the lenient score); `strict`, 0 if all lives are lost, else
-the same; `lives`; `hints`, the number of hints. All are 0 before.
+the same; `lives`; `hints`, the number of hints.
 
 ## Termination
 
@@ -79,7 +79,6 @@ from palaver.envs.hanabi.rules import FORMS, Card, HanabiForm
 from palaver.envs.matrix.rules import action_index
 
 TURNS = 120  # no game of five players is as long
-METRICS = ("score", "strict", "lives", "hints")
 
 
 class HanabiEnv(TextEnv):
@@ -153,7 +152,7 @@ class HanabiEnv(TextEnv):
             observations,
             terminated=over,
             truncated=cut,
-            metrics=self._measured() if over or cut else dict.fromkeys(METRICS, 0.0),
+            metrics=self._measured() if over or cut else {},
             illegal={agent: int(chosen is None)},
             can_act=tuple(observations),
         )

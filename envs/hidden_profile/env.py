@@ -46,7 +46,7 @@ and after each message
 
 Metrics of the last turn: `initial` and `final`, the shares of right votes at the first and at the final vote;
 `majority`; `mentioned`, the share of hidden facts that occur word for word in a message; `unanimous`, 1 if all final
-votes are equal; `decoy`, the share of final votes for the decoy, where a task names it. All are 0 before.
+votes are equal; `decoy`, the share of final votes for the decoy, where a task names it.
 
 ## Termination
 
@@ -102,8 +102,6 @@ FIELDS: Mapping[str, type] = {
 }
 FEWEST, LARGEST = 3, 16  # participants
 
-
-METRICS = ("initial", "final", "majority", "mentioned", "unanimous", "decoy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +189,7 @@ class HiddenProfileEnv(TextEnv):
         parts = {agent: {"majority": 0.0, "own": 0.0} for agent in actions}
         if self.turn == 0:
             self.discussion = Discussion(votes)
-        metrics = dict.fromkeys(METRICS, 0.0)
+        metrics: Mapping[str, float] = {}
         if final:
             parts, metrics = vote_rewards(votes, self.task["correct_answer"]), self._measured(votes)
         return StepResult(
@@ -210,7 +208,7 @@ class HiddenProfileEnv(TextEnv):
         }
         costs = {agent: -self.cost * len(text.split()) + 0.0 for agent, text in actions.items()}
         parts = {agent: {"majority": 0.0, "own": 0.0, "words": words} for agent, words in costs.items()}
-        return StepResult(parts, observations, metrics=dict.fromkeys(METRICS, 0.0), illegal=dict.fromkeys(actions, 0))
+        return StepResult(parts, observations, illegal=dict.fromkeys(actions, 0))
 
     def _request(self) -> str:
         """The request of the next turn."""

@@ -165,8 +165,7 @@ class DealOrNoDealEnv(TextEnv):
         if last:
             observations[speaker] = REQUEST
         parts = {agent: {"deal": 0.0} for agent in AGENTS}
-        metrics = dict.fromkeys(("agreed", "efficiency", "outcome"), 0.0)
-        return StepResult(parts, observations, metrics=metrics, can_act=AGENTS if last else (listener,))
+        return StepResult(parts, observations, can_act=AGENTS if last else (listener,))
 
     def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - known before
         """The worth of each kind of item to the other agent.

@@ -139,17 +139,17 @@ class NegotiationEnv(TextEnv):
         over = agreed or self.turn + 1 == 2 * self.messages
         rewards = gains(named, self.task["cost"], self.task["value"]) if agreed and named is not None else {}
         surplus, gap = self.task["value"] - self.task["cost"], rewards.get("seller", 0.0) - rewards.get("buyer", 0.0)
-        total = sum(rewards.values()) * SCALE
+        metrics = {
+            "agreed": float(agreed),
+            "price": float(named or 0.0) if agreed else 0.0,
+            "efficiency": sum(rewards.values()) * SCALE / surplus if surplus > 0 else 0.0,
+            "outcome": float((gap > 1e-9) - (gap < -1e-9)),
+        }
         return StepResult(
             {role: {"gain": rewards.get(role, 0.0)} for role in ROLES},
             {listener: f"The {speaker}: {one_line(text, MESSAGE)}"},
             terminated=over,
-            metrics={
-                "agreed": float(agreed),
-                "price": float(named or 0.0) if agreed else 0.0,
-                "efficiency": total / surplus if surplus > 0 else 0.0,
-                "outcome": float((gap > 1e-9) - (gap < -1e-9)),
-            },
+            metrics=metrics if over else {},
             can_act=(listener,),
         )
 

@@ -180,8 +180,7 @@ class TrustAndSplitEnv(TextEnv):
         else:
             observations = {listener: f"{self.received[listener]}\n{REQUEST}", speaker: REQUEST}
         parts = {agent: {"coins": 0.0} for agent in AGENTS}
-        metrics = {"efficiency": 0.0, "outcome": 0.0}
-        return StepResult(parts, observations, metrics=metrics, can_act=tuple(observations))
+        return StepResult(parts, observations, can_act=tuple(observations))
 
     def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:
         """The other's hand in this round, and with the proposals the coins that it keeps."""
@@ -210,13 +209,13 @@ class TrustAndSplitEnv(TextEnv):
             )
         over = number + 1 == self.rounds
         gap = self.totals["p1"] - self.totals["p2"]
-        outcome = float((gap > 1e-9) - (gap < -1e-9)) if over else 0.0
+        outcome = {"outcome": float((gap > 1e-9) - (gap < -1e-9))} if over else {}
         observations = self.reports if over else self._begin(number + 1)
         return StepResult(
             {agent: {"coins": reward} for agent, reward in zip(AGENTS, rewards, strict=True)},
             dict(observations),
             terminated=over,
-            metrics={"efficiency": sum(rewards) / (COINS * UPPER), "outcome": outcome},
+            metrics={"efficiency": sum(rewards) / (COINS * UPPER), **outcome},
             illegal={agent: int(claim is None) for agent, claim in claims.items()},
             can_act=tuple(observations),
         )

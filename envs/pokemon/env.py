@@ -267,13 +267,14 @@ class PokemonEnv(TextEnv):
                 reason=battle.lost or "neither side can choose",
             )
         over_limit = not battle.ended and battle.turn > self.turn_limit
+        outcome = {"p1": 1.0, "p2": -1.0}.get(battle.winner, 0.0)
         forfeit_text = f"{' and '.join(gone)} forfeited by {self.forfeit} illegal answers" if gone else ""
         return StepResult(
             self._reward_components(battle, wrong, gone),
             observations=self._observations(battle),
             terminated=battle.ended,
             truncated=over_limit,
-            metrics={"outcome": {"p1": 1.0, "p2": -1.0}.get(battle.winner, 0.0), "turn": float(battle.turn)},
+            metrics={"turn": float(battle.turn)} | ({"outcome": outcome} if battle.ended or over_limit else {}),
             illegal=wrong,
             can_act=[side for side in SIDES if battle.legal[side]],
             reason=f"cut at the limit of {self.turn_limit} turns" if over_limit else forfeit_text,

@@ -92,15 +92,16 @@ class TextArenaEnv(TextEnv):
         except GameError as error:
             move, observations = PlayedMove(True, True, str(error)), {}
         over = move.done or bool(move.error)
+        ended = over or self.turn + 1 >= self.num_turns
         rewards = self._rewards(mover, move) if over else [0.0] * len(self.agents)
         metrics = {"game_error": float(bool(move.error))}
-        if len(rewards) == 2:
+        if ended and len(rewards) == 2:
             metrics["outcome"] = float((rewards[0] > rewards[1]) - (rewards[0] < rewards[1]))
         return StepResult(
             {agent: {"outcome": reward} for agent, reward in zip(self.agents, rewards, strict=True)},
             observations,
             terminated=over,
-            truncated=not over and self.turn + 1 >= self.num_turns,
+            truncated=not over and ended,
             metrics=metrics,
             illegal={mover: int(move.illegal)},
             can_act=() if over else (self.mover,),
