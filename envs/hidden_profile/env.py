@@ -103,7 +103,6 @@ FIELDS: Mapping[str, type] = {
 FEWEST, LARGEST = 3, 16  # participants
 
 
-
 @dataclass(frozen=True, slots=True)
 class Discussion:
     """First votes, and all messages so far."""

@@ -222,8 +222,8 @@ class TrainConfig(Section):
     gradient_checkpointing: bool = False
     compile: bool = Field(
         False,
-        description="fuse the operations of each layer of trained models (torch.compile); needs a C++ compiler. Kernels "
-        "depend on the batches seen since the start, so that a resumed run equals an uninterrupted one to rounding",
+        description="fuse the operations of each layer of trained models (torch.compile); needs a C++ compiler. "
+        "Kernels depend on the batches seen since the start, so that a resumed run equals an uninterrupted one to rounding",
     )
     checkpoint_every: int = Field(50, ge=1)
     keep: int = Field(2, ge=1, description="checkpoints kept")
