@@ -223,7 +223,7 @@ class TrainConfig(Section):
     compile: bool = Field(
         False,
         description="fuse the operations of each layer of trained models (torch.compile); needs a C++ compiler. "
-        "Kernels depend on the batches seen since the start, so that a resumed run equals an uninterrupted one to rounding",
+        "Kernels depend on the batches seen since the start: a resumed run equals an uninterrupted one to rounding",
     )
     checkpoint_every: int = Field(50, ge=1)
     keep: int = Field(2, ge=1, description="checkpoints kept")
