@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 import palaver
+from palaver.agents.make_policy import make_policy
 from palaver.core import CheckpointError, ConfigError, PolicyError, TaskError
 from tests.plugin.palaver_crossing.env import PLACES, Crossing
 from tests.plugin.palaver_crossing.policy import Always, keep_right
@@ -54,6 +55,14 @@ def test_trained_models_load_with_transformers(run):
     model = AutoModelForCausalLM.from_pretrained(run.policies["a1"])
     tokenizer = AutoTokenizer.from_pretrained(run.policies["a1"])
     assert model(**tokenizer("left", return_tensors="pt")).logits.shape[-1] == model.config.vocab_size
+
+
+@pytest.mark.parametrize(("env", "metric"), [("hidden-profile-v0", "majority"), ("hanabi-v0", "lives")])
+def test_a_metric_of_the_last_turn_is_a_mean_over_episodes(env, metric):
+    """The reference is always right, and never loses a life in these games."""
+    player = make_policy("scripted:reference", scripted=palaver.spec(env).scripted)
+    evaluated = palaver.evaluate(env, player, n=4)
+    assert evaluated.result.metrics[metric] == sum(e.turns[-1].metrics[metric] for e in evaluated.episodes) / 4 > 0
 
 
 @pytest.mark.slow
