@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from palaver.envs.code.sandbox import Limits
 from tests.envs.sandbox.conftest import USERS
+from tests.envs.sandbox.test_clock import busy
 
 # all wall clock there is: of loading and calls, and of the tests' own work after them
 LIMITS = Limits(seconds=0.5, total_seconds=0.5, wall_factor=1.0, timeouts=9)
@@ -45,11 +43,8 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def _busy():
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
-    yield
-    for each in busy:
-        each.kill()
-        each.wait(30)
+    with busy(4):
+        yield
 
 
 @pytest.mark.slow
