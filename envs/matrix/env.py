@@ -252,8 +252,9 @@ class MatrixEnv(TextEnv):
         text = "\n".join([*feedback, *position]).strip()
         heads = {agent: f"{self._prompt(agent, self.task)}\n" if self.fresh else "" for agent in self.agents}
         metrics = {"optimal": float(legal and lost == 0.0), "regret": lost}
-        if then is None and self.competitive and len(self.agents) == 2:
-            metrics["outcome"] = self.tally.outcome()
+        if self.competitive and len(self.agents) == 2:
+            outcome = self.tally.outcome()
+            metrics |= {"outcome": outcome} if then is None else {}
         return StepResult(
             dict(zip(self.agents, parts, strict=True)),
             observations={} if then is None else {agent: f"{head}{text}".strip() for agent, head in heads.items()},
