@@ -100,9 +100,15 @@ def command(setting: Setting, arguments: Sequence[str], report: Path, jobs: int)
 
 
 @contextmanager
-def busy_processes(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes that compute without end, and end with the block."""
-    running = [subprocess.Popen([sys.executable, "-c", SPIN, str(os.getpid())]) for _ in range(count)]
+def busy_processes(count: int, *, own_sessions: bool = False) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that compute without end, and end with the block.
+
+    Args:
+        count: number of processes.
+        own_sessions: start each in a session of its own: a kernel may share processors out by session.
+    """
+    command = [sys.executable, "-c", SPIN, str(os.getpid())]
+    running = [subprocess.Popen(command, start_new_session=own_sessions) for _ in range(count)]
     try:
         yield running
     finally:

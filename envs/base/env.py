@@ -54,7 +54,7 @@ class StepResult:
         terminated: True if the task is over for all, or the agents it is over for.
         truncated: the same for an end by an outer limit, that agents do not know of. Observations, `can_act` and
             `legal_actions` are then those of a task that continues: trainers estimate the value of the state after it.
-        metrics: measurements that are not reward, the same for all agents.
+        metrics: measurements that are not reward, the same for all; those of an episode at its last turn alone.
         illegal: how many moves broke the rules; added to the metric `illegal`. Given as agent -> number, or 0, `infos`
             also hold each agent's own, so that they can be counted by player.
         can_act: who may act next; None means everyone.

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-import subprocess
-import sys
 import time
 
 import pytest
 
 from palaver.envs.code.sandbox import Limits
 from palaver.envs.code.sandbox.clock import Allowance, OverError
+from tests.cpus import busy_processes
 
 WORKS = "import time\ndef f(x):\n    while time.process_time() < {seconds}: pass\n    return x\n"
 SLEEPS = "import time\ndef f(x):\n    time.sleep({seconds})\n    return x\n"
-
-
-@contextlib.contextmanager
-def busy(count):
-    """So many processes that compute, each in a session of its own: a kernel may share processors out by session."""
-    command = [sys.executable, "-c", f"import os\nwhile os.getppid() == {os.getpid()}: pass"]  # ends with the tests
-    running = [subprocess.Popen(command, start_new_session=True) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in running:
-            process.kill()
-            process.wait(10)
 
 
 @pytest.mark.parametrize("mode", ["bubblewrap", "landlock"])
@@ -36,7 +21,7 @@ def test_a_program_that_waits_for_its_processor_is_not_timed_out(mode, pools):
     """0.5 s of work next to three busy processes for each core take 2 s: far above the limit, were it wall clock."""
     pool = pools(mode)
     limits = Limits(seconds=0.8, total_seconds=2.0, wall_factor=60.0)
-    with busy(3 * len(os.sched_getaffinity(0))):
+    with busy_processes(3 * len(os.sched_getaffinity(0)), own_sessions=True):
         report = pool.score(WORKS.format(seconds=0.5), "assert f(1) == 1", "f", limits=limits)
     assert report.verdict == "pass", report
     assert report.seconds > limits.seconds

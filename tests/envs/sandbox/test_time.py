@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from palaver.envs.code.sandbox import Limits
+from tests.cpus import busy_processes
 from tests.envs.sandbox.conftest import USERS
-from tests.envs.sandbox.test_clock import busy
 
 # all wall clock there is: of loading and calls, and of the tests' own work after them
 LIMITS = Limits(seconds=0.5, total_seconds=0.5, wall_factor=1.0, timeouts=9)
@@ -43,7 +43,7 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def _busy():
-    with busy(4):
+    with busy_processes(4):
         yield
 
 
