@@ -9,7 +9,7 @@ import pytest
 import palaver
 from palaver.benchmarks.performance.sandbox import own_solutions, tally
 from palaver.envs.code.sandbox import Limits, SandboxError
-from tests.envs.sandbox.test_clock import busy
+from tests.cpus import busy_processes
 
 DATA = Path("/work/shared/data")
 MBPP, HUMANEVAL = DATA / "mbpp/mbpp.jsonl", DATA / "humaneval/HumanEval.jsonl.gz"
@@ -60,7 +60,7 @@ def test_the_rows_are_played_without_the_solution_s_classes(pools):
 @pytest.mark.parametrize(("path", "rows"), [(MBPP, 974), (HUMANEVAL, 164)])
 def test_every_solution_passes(path, rows, others):
     try:
-        with busy(others):
+        with busy_processes(others):
             found = tally(str(path), 2, AMPLE)
     except SandboxError as error:
         pytest.skip(str(error))
