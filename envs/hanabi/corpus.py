@@ -1,7 +1,12 @@
 """Imitation texts of the mini form of Hanabi: what the player knows, and any legal action.
 
 Every action is equally likely, so that no text shows a convention or a card worth playing. An answer restates what an
-action may have to depend on, as `red 1, blue 0; ?/2, ?/?; sees blue 1, red 1: play 2.`.
+action may have to depend on: the fireworks, what is known of the own cards, and the other's cards with the height of
+their fireworks and what is known of them.
+
+    red 1, blue 0; own 1 any 2, 2 any any; sees 1 blue 1 on 0 any 1, 2 red 1 on 1 any any: play 2.
+
+A model of two layers compares only what stands together, which is why the heights are repeated.
 """
 
 from __future__ import annotations
@@ -12,11 +17,12 @@ import random
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
 from palaver.envs.hanabi.env import HanabiEnv
-from palaver.envs.hanabi.prompts import known, read
-from palaver.envs.hanabi.rules import FORMS, legal_actions
+from palaver.envs.hanabi.prompts import read
+from palaver.envs.hanabi.rules import FORMS, HeldCard, legal_actions
 
-ANSWERS = 4  # to each prompt; they share its computation in training
+ANSWERS = 2  # to each prompt; they share its computation in training
 FORM = FORMS["mini"]
+TINY = {"steps": 2400, "batch": 8, "texts": 48_000, "adam_lr": 0.003, "decay": 0.6}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -33,9 +39,20 @@ def _answer(prompt: str, rng: random.Random) -> str:
     view = read(prompt)
     assert view is not None
     fireworks = ", ".join(f"{colour} {rank}" for colour, rank in view.fireworks.items())
-    own_cards = ", ".join(known(held, FORM) for held in view.own)
-    seen = ", ".join(f"{held.card[0]} {held.card[1]}" for hand in view.others.values() for held in hand)
-    return f"{fireworks}; {own_cards}; sees {seen}: {rng.choice(view.actions)}."
+    own_cards = ", ".join(f"{place} {_known(held)}" for place, held in enumerate(view.own, start=1))
+    seen = ", ".join(
+        f"{place} {colour} {rank} on {view.fireworks[colour]} {_known(held)}"
+        for hand in view.others.values()
+        for place, held in enumerate(hand, start=1)
+        for colour, rank in [held.card]
+    )
+    return f"{fireworks}; own {own_cards}; sees {seen}: {rng.choice(view.actions)}."
+
+
+def _known(held: HeldCard) -> str:
+    """Colour and rank that hints leave, `any` where both are left."""
+    colour = held.colours[0] if len(held.colours) == 1 else "any"
+    return f"{colour} {held.ranks[0] if len(held.ranks) == 1 else 'any'}"
 
 
 def _draw_prompt(rng: random.Random) -> str:

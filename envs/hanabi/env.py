@@ -54,7 +54,7 @@ Scripted players: `scripted:reference` plays a card that is certain; takes the f
 playable; gives such hints; else discards its oldest card. `scripted:last_marked` has the other convention: the last
 marked card is meant. `scripted:certain` takes hints at their word and plays only what is certain. `scripted:uniform`
 draws a legal action, `scripted:lazy` is silent. The tiny model, for `form="mini"`, restates what it knows and names any
-legal action: `red 1, blue 0; ?/2, ?/?; sees blue 1, red 1: play 2.`
+legal action: `red 1, blue 0; own 1 any 2, 2 any any; sees 1 blue 1 on 0 any 1, 2 red 1 on 1 any any: play 2.`
 
 ## Version history
 

@@ -1,11 +1,15 @@
-"""Imitation texts of tiny hidden profiles: own facts, notes of what is new, and any vote.
+"""Imitation texts of tiny hidden profiles: own facts, notes of what was read, and any vote.
 
-Answers are each of the agent's own facts once, or each option once. A vote begins with the initial of an option of
-which another agent has written a fact that is not among the own (`new B: vote amber.`), `none` where there is none:
-no text shows to vote by what another agent has written. The initial is there because a model of two layers does not
-compare parts of its prompt that no answer has ever depended on; it is no option, since the first of these counts. A
-fact follows a word (`known: birch calm.`), as in the prompt: a name at the start of a text would be another token. A
-quarter of the prompts are no environment's but exercises in copying.
+Answers are each of the agent's own facts, or two options of the three. A final vote begins with notes of the messages,
+in their order: the attribute, the initial of its option, and `own`, or `fresh` where the fact is not among the agent's
+own. Then comes the initial of the first option of a fresh fact, `none` where there is none.
+
+    read dry A own, near B fresh, calm A own, near B fresh; fresh B: vote amber.
+
+Any option follows, so that no text shows to vote by what another agent has written. The notes are there because a model
+of two layers does not compare parts of its prompt that no answer has ever depended on; the options are written as
+initials since the first option named is the vote. A fact follows a word (`known: birch calm.`), as in the prompt: a
+name at the start of a text would be another token.
 """
 
 from __future__ import annotations
@@ -16,47 +20,40 @@ import random
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
 from palaver.envs.hidden_profile.env import HiddenProfileEnv
-from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, draw, row
+from palaver.envs.hidden_profile.generate import draw, row
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
-FINAL = 0.4  # share of the prompts that ask for the final vote
-DRILL = 0.25
-TINY = {"steps": 1500, "batch": 16, "texts": 32000, "most_answers": 4, "adam_lr": 0.003}
+FINAL = 0.7  # share of the prompts that ask for the final vote
+VOTES = 2  # answers to a prompt that asks for a vote
+TINY = {"steps": 3200, "batch": 16, "texts": 48_000, "adam_lr": 0.003, "decay": 0.6}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers: to each prompt every fact or option once; combinations are no task's."""
+    """`n` answers: to each prompt every own fact or `VOTES` options; combinations are no task's."""
     env = HiddenProfileEnv(form="tiny")
 
     def texts(rng: random.Random) -> list[tuple[Conversation, str]]:
-        if rng.random() < DRILL:
-            return [_draw_drill(rng)]
         conversation = _draw_conversation(env, rng)
-        return [(conversation, answer) for answer in answers(conversation, rng)]
+        given = answers(conversation)
+        chosen = rng.sample(given, VOTES) if asks_for_vote(conversation[-1].content) else given
+        return [(conversation, answer) for answer in chosen]
 
     rngs = (random.Random(stable_seed("hidden profile demonstrations", seed, index)) for index in itertools.count())
     return list(itertools.islice((text for rng in rngs for text in texts(rng)), n))
 
 
-def answers(conversation: Conversation, rng: random.Random) -> list[str]:
-    """A note and each option where a vote is asked for, else each fact of the agent's own."""
+def answers(conversation: Conversation) -> list[str]:
+    """Notes and each option where a vote is asked for, else each fact of the agent's own."""
     names = options(conversation)
     own = facts(names, [conversation[0].content])
-    if asks_for_vote(conversation[-1].content):
-        read = facts(names, [message.content for message in conversation[1:] if message.role == "user"])
-        new = sorted({option[0].upper() for option, quality in read if (option, quality) not in own})
-        note = rng.choice(new) if new else "none"
-        return [f"new {note}: vote {option}." for option in names]
-    return [f"known: {' '.join(fact)}." for fact in own]
-
-
-def _draw_drill(rng: random.Random) -> tuple[Conversation, str]:
-    """Draw an exercise in copying: facts of all options, one of which is asked for."""
-    names = rng.sample(TINY_OPTIONS, len(TINY_OPTIONS))
-    pairs = list(zip(names, rng.sample(TINY_ATTRIBUTES, len(names)), strict=True))
-    option, attribute = rng.choice(pairs)
-    prompt = f"Facts: {', '.join(map(' '.join, pairs))}.\nWhat is {option}?"
-    return (Message("user", prompt),), f"known: {option} {attribute}."
+    if not asks_for_vote(conversation[-1].content):
+        return [f"known: {' '.join(fact)}." for fact in own]
+    lines = [line for message in conversation[1:] if message.role == "user" for line in message.content.splitlines()]
+    read = [fact for line in lines for fact in facts(names, [line])[:1]]
+    notes = [f"{word} {option[0].upper()} {'own' if (option, word) in own else 'fresh'}" for option, word in read]
+    fresh = next((option[0].upper() for option, word in read if (option, word) not in own), "none")
+    listed = f"read {', '.join(notes)}; " if notes else ""
+    return [f"{listed}fresh {fresh}: vote {option}." for option in names]
 
 
 def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversation:
@@ -67,7 +64,7 @@ def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversatio
     conversations: dict[str, Conversation] = {agent: (Message("user", observations[agent]),) for agent in env.agents}
     last = env.rounds + 1
     for _ in range(last if rng.random() < FINAL else rng.randrange(last)):
-        said = {agent: rng.choice(answers(past, rng)) for agent, past in conversations.items()}
+        said = {agent: rng.choice(answers(past)) for agent, past in conversations.items()}
         observations, *_ = env.step(said)
         conversations = {
             agent: (*past, Message("assistant", said[agent]), Message("user", observations[agent]))

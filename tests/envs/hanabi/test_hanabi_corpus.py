@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -34,8 +35,20 @@ def test_no_action_is_preferred(texts):
 
 
 def test_texts_restate_what_the_prompt_shows(texts):
-    conversation, answer = next(pair for pair in texts if "Your cards: 1 ?/2, 2 ?/1." in pair[0][0].content)
-    assert "; ?/2, ?/1; sees " in answer
+    shown = "Fireworks: red 1, blue 0.", "Your cards: 1 ?/2, 2 red/1.", "p2 holds: 1 blue 1 (?/1), 2 red 1 (red/?)."
+    prompt = "\n".join(
+        [
+            "Hanabi. You are p1. Fireworks of ranks 1 to 2.",
+            shown[0],
+            "Tokens: 2 of 3.",
+            *shown[1:],
+            "Actions: play 1, play 2.",
+        ]
+    )
+    answer = corpus._answer(prompt, random.Random(0))
+    assert answer.rpartition(":")[0] == (
+        "red 1, blue 0; own 1 any 2, 2 red 1; sees 1 blue 1 on 0 any 1, 2 red 1 on 1 red any"
+    )
     assert corpus.demonstrations(10, 0) == texts[:10]
     assert corpus.demonstrations(10, 1) != texts[:10]
-    assert len(conversation) == 1
+    assert all(len(conversation) == 1 for conversation, _ in texts)

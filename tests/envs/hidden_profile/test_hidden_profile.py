@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections import Counter
 
 import pytest
 
@@ -232,32 +233,45 @@ def test_scripted_participants_answer_anything(text):
 
 
 def test_imitated_texts_hold_no_task_and_no_solution():
-    """To each prompt every option is voted for once, whatever others have said."""
+    """Every option is voted for alike, whatever others have said."""
     texts = corpus.demonstrations(4000, 0)
-    noted = drilled = 0
+    noted, places = 0, Counter()
     for conversation, answers in itertools.groupby(texts[:-4], key=lambda text: text[0]):
         names = reference.options(conversation)
         given = [answer for _, answer in answers]
-        if not names:
-            assert given[0].removeprefix("known: ").removesuffix(".") in conversation[0].content
-            drilled += 1
-            continue
         read = [(o, a) for o, a in reference.facts(names, [m.content for m in conversation if m.role == "user"])]
         own = reference.facts(names, [conversation[0].content])
+        decoy = max(names, key=[option for option, _ in own].count)
         if ": vote " in given[0]:
             notes, votes = zip(*(answer.removesuffix(".").split(": vote ") for answer in given), strict=True)
-            assert list(votes) == names
+            assert len({*votes}) == len(votes) == corpus.VOTES
             news = {option[0].upper() for option, quality in read if (option, quality) not in own}
-            assert len(news) <= 1, "what is new is the right option's"
-            assert {*notes} == {f"new {next(iter(news), 'none')}"}
-            noted += bool(news)
+            assert len(news) <= 1, "what is fresh is the right option's"
+            assert {note.rpartition("; ")[2] for note in notes} == {f"fresh {next(iter(news), 'none')}"}
+            if news:
+                noted += 1
+                places.update(
+                    "fresh" if vote[0].upper() in news else "decoy" if vote == decoy else "" for vote in votes
+                )
         else:
             assert [tuple(answer.removeprefix("known: ").removesuffix(".").split()) for answer in given] == own
-        decoy = max(names, key=[option for option, _ in own].count)
         for first, second in itertools.permutations([option for option in names if option != decoy]):
             if len(read) == 7 - 1:  # all facts were said: the right answer is known, and is no task's
                 right_one = first if [o for o, _ in read].count(first) == 3 else second
                 assert split_of("", [decoy, right_one, *({first, second} - {right_one})]) == "texts"
-    assert noted > 150
-    assert drilled > 200
+    assert noted > 300
+    assert all(abs(count / places.total() - 1 / 3) < 0.06 for count in places.values())
     assert corpus.demonstrations(8, 0) == texts[:8]
+
+
+def test_a_vote_notes_each_message_in_its_order():
+    """Two rounds of three agents: each message, whether its fact is among the own, and the first that is not."""
+    first = "You are p2. Options: amber, birch, cedar.\nFacts: amber dry, amber calm, cedar fast, birch near.\nVote."
+    second = "p1: known: amber dry.\np3: known: birch open.\nSay."
+    third = "p1: known: amber dry.\np3: I have no idea.\nFinal vote."
+    turns = [first, "fresh none: vote amber.", "Say.", "known: amber dry.", second, "known: birch near.", third]
+    conversation = tuple(Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns))
+    notes = "read dry A own, open B fresh, dry A own; fresh B"
+    assert corpus.answers(conversation) == [f"{notes}: vote {option}." for option in ("amber", "birch", "cedar")]
+    assert corpus.answers(conversation[:1])[0] == "fresh none: vote amber."
+    assert corpus.answers(conversation[:3])[3] == "known: birch near."
