@@ -1,10 +1,11 @@
 """Imitation texts of the mini form of Hanabi: what the player knows, and any legal action.
 
-Every action is equally likely, so that no text shows a convention or a card worth playing. An answer restates what an
-action may have to depend on: the fireworks, what is known of the own cards, and the other's cards with the height of
-their fireworks and what is known of them.
+Every action is equally likely, so that no text shows a convention or which action is good. An answer restates what an
+action may have to depend on: the fireworks; what is known of the own cards, and whether by that they are playable
+(`sure`, `maybe`, `never`); the other's cards with the height of their fireworks, whether they are `next`, `later` or
+`past`, and what is known of them.
 
-    red 1, blue 0; own 1 any 2, 2 any any; sees 1 blue 1 on 0 any 1, 2 red 1 on 1 any any: play 2.
+    red 1, blue 0; own 1 any 2 maybe, 2 any any maybe; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past any any: play 2.
 
 A model of two layers compares only what stands together, which is why the heights are repeated.
 """
@@ -13,11 +14,13 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Mapping
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
 from palaver.envs.hanabi.env import HanabiEnv
 from palaver.envs.hanabi.prompts import read
+from palaver.envs.hanabi.reference import open_cards, playable
 from palaver.envs.hanabi.rules import FORMS, HeldCard, legal_actions
 
 ANSWERS = 2  # to each prompt; they share its computation in training
@@ -39,14 +42,25 @@ def _answer(prompt: str, rng: random.Random) -> str:
     view = read(prompt)
     assert view is not None
     fireworks = ", ".join(f"{colour} {rank}" for colour, rank in view.fireworks.items())
-    own_cards = ", ".join(f"{place} {_known(held)}" for place, held in enumerate(view.own, start=1))
+    own_cards = ", ".join(f"{place} {_own(held, view.fireworks)}" for place, held in enumerate(view.own, start=1))
     seen = ", ".join(
-        f"{place} {colour} {rank} on {view.fireworks[colour]} {_known(held)}"
+        f"{place} {_seen(held, view.fireworks)}"
         for hand in view.others.values()
         for place, held in enumerate(hand, start=1)
-        for colour, rank in [held.card]
     )
     return f"{fireworks}; own {own_cards}; sees {seen}: {rng.choice(view.actions)}."
+
+
+def _own(held: HeldCard, fireworks: Mapping[str, int]) -> str:
+    fits = {playable(card, fireworks) for card in open_cards(held)}
+    return f"{_known(held)} {'maybe' if len(fits) == 2 else 'sure' if True in fits else 'never'}"
+
+
+def _seen(held: HeldCard, fireworks: Mapping[str, int]) -> str:
+    colour, rank = held.card
+    height = fireworks[colour]
+    status = "past" if rank <= height else "next" if rank == height + 1 else "later"
+    return f"{colour} {rank} on {height} {status} {_known(held)}"
 
 
 def _known(held: HeldCard) -> str:

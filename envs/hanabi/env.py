@@ -53,8 +53,9 @@ A task has `deck`: the cards in order, as `r1 b2 ...`: the players' hands, one a
 Scripted players: `scripted:reference` plays a card that is certain; takes the first card that a hint marks for
 playable; gives such hints; else discards its oldest card. `scripted:last_marked` has the other convention: the last
 marked card is meant. `scripted:certain` takes hints at their word and plays only what is certain. `scripted:uniform`
-draws a legal action, `scripted:lazy` is silent. The tiny model, for `form="mini"`, restates what it knows and names any
-legal action: `red 1, blue 0; own 1 any 2, 2 any any; sees 1 blue 1 on 0 any 1, 2 red 1 on 1 any any: play 2.`
+draws a legal action, `scripted:lazy` is silent. The tiny model, for `form="mini"`, restates what it knows, which own
+cards are playable by that, and which of the other's are, and names any legal action:
+`red 1, blue 0; own 1 any 2 maybe, 2 any any maybe; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past any any: play 2.`
 
 ## Version history
 

@@ -1,15 +1,16 @@
 """Imitation texts of tiny hidden profiles: own facts, notes of what was read, and any vote.
 
 Answers are each of the agent's own facts, or two options of the three. A final vote begins with notes of the messages,
-in their order: the attribute, the initial of its option, and `own`, or `fresh` where the fact is not among the agent's
-own. Then comes the initial of the first option of a fresh fact, `none` where there is none.
+in their order: the attribute, and `own`, or `fresh` with the initial of the option where the fact is not among the
+agent's own. Then comes the first of these initials again, `none` where there is none.
 
-    read dry A own, near B fresh, calm A own, near B fresh; fresh B: vote amber.
+    read dry own, near fresh B, calm own, near fresh B; fresh B: vote amber.
 
-Any option follows, so that no text shows to vote by what another agent has written. The notes are there because a model
-of two layers does not compare parts of its prompt that no answer has ever depended on; the options are written as
-initials since the first option named is the vote. A fact follows a word (`known: birch calm.`), as in the prompt: a
-name at the start of a text would be another token.
+Any option follows, so that no text shows to vote by what another agent has written. All facts are drawn for random
+options, so that no text is of a task, and nothing but the facts tells which are fresh: from combinations of options, as
+tasks have them, a model would guess it. The notes are there because a model of two layers does not compare parts of its
+prompt that no answer has ever depended on; options are written as initials since the first one named is the vote. A
+fact follows its attribute (`known calm: birch calm.`): with that the model finds the option, as it does in its notes.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ import random
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
 from palaver.envs.hidden_profile.env import HiddenProfileEnv
-from palaver.envs.hidden_profile.generate import draw, row
+from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, HiddenProfile, row
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
-FINAL = 0.7  # share of the prompts that ask for the final vote
+FINAL = 0.5  # share of the prompts that ask for the final vote
 VOTES = 2  # answers to a prompt that asks for a vote
-TINY = {"steps": 3200, "batch": 16, "texts": 48_000, "adam_lr": 0.003, "decay": 0.6}
+TINY = {"steps": 3600, "batch": 16, "texts": 48_000, "most_answers": 2, "adam_lr": 0.003, "decay": 0.6}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers: to each prompt every own fact or `VOTES` options; combinations are no task's."""
+    """`n` answers: to each prompt every own fact or `VOTES` options; on facts that are no task's."""
     env = HiddenProfileEnv(form="tiny")
 
     def texts(rng: random.Random) -> list[tuple[Conversation, str]]:
@@ -47,18 +48,28 @@ def answers(conversation: Conversation) -> list[str]:
     names = options(conversation)
     own = facts(names, [conversation[0].content])
     if not asks_for_vote(conversation[-1].content):
-        return [f"known: {' '.join(fact)}." for fact in own]
+        return [f"known {word}: {option} {word}." for option, word in own]
     lines = [line for message in conversation[1:] if message.role == "user" for line in message.content.splitlines()]
     read = [fact for line in lines for fact in facts(names, [line])[:1]]
-    notes = [f"{word} {option[0].upper()} {'own' if (option, word) in own else 'fresh'}" for option, word in read]
+    notes = [f"{word} own" if (option, word) in own else f"{word} fresh {option[0].upper()}" for option, word in read]
     fresh = next((option[0].upper() for option, word in read if (option, word) not in own), "none")
     listed = f"read {', '.join(notes)}; " if notes else ""
     return [f"{listed}fresh {fresh}: vote {option}." for option in names]
 
 
+def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
+    """Draw facts of random options: as many shared ones as a task has, and one of each agent, not all of one option."""
+    decoy, right, _ = names = rng.sample(TINY_OPTIONS, 3)
+    while True:
+        pairs = [(rng.choice(names), word) for word in rng.sample(TINY_ATTRIBUTES, 2 * participants)]
+        shared, hidden = pairs[:participants], pairs[participants:]
+        if len({option for option, _ in hidden}) > 1:  # of a task all are of the right one
+            return HiddenProfile(tuple(sorted(names)), decoy, right, tuple(shared), tuple(hidden))
+
+
 def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversation:
     """Draw an agent's conversation at some turn of an episode."""
-    profile = row(*draw(rng, len(env.possible_agents), tiny=True, split="texts"), "demonstration")
+    profile = row("", _draw_profile(rng, len(env.possible_agents)), "demonstration")
     env.tasks = (Task("demonstration", profile),)
     observations, _ = env.reset(seed=rng.getrandbits(31), options={"task": 0})
     conversations: dict[str, Conversation] = {agent: (Message("user", observations[agent]),) for agent in env.agents}

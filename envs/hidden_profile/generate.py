@@ -19,7 +19,7 @@ from typing import Any
 from palaver.core import stable_seed
 
 Fact = tuple[str, str]  # option and attribute
-SPLITS = ("sample", "generated", "generated", "texts", "texts")  # of combinations, in equal parts
+SPLITS = ("sample", "generated", "generated", "unused", "unused")  # of combinations, in equal parts
 THEMES: Mapping[str, tuple[str, ...]] = {
     "A team has to choose a site for its new office": (
         "Ashford",
@@ -116,7 +116,7 @@ def draw(rng: random.Random, participants: int, *, tiny: bool, split: str) -> tu
 def split_of(theme: str, options: Sequence[str]) -> str:
     """Split of a combination of decoy, right answer and others.
 
-    They are `sample`, other `generated` tasks, and `texts` of the tiny model.
+    They are `sample`, other `generated` tasks, and `unused` ones.
     """
     decoy, right, *others = options
     return SPLITS[stable_seed("hidden profile", theme, decoy, right, *sorted(others)) % len(SPLITS)]

@@ -34,20 +34,27 @@ def test_no_action_is_preferred(texts):
     assert all(abs(count / total - 0.2) < 4 * (0.16 / total) ** 0.5 for count in places.values())
 
 
+def _restated(fireworks, own, other):
+    lines = [
+        "Hanabi. You are p1. Fireworks of ranks 1 to 2.",
+        f"Fireworks: {fireworks}.",
+        "Tokens: 2 of 3.",
+        f"Your cards: {own}.",
+        f"p2 holds: {other}.",
+        "Actions: play 1, play 2.",
+    ]
+    return corpus._answer("\n".join(lines), random.Random(0)).rpartition(":")[0]
+
+
 def test_texts_restate_what_the_prompt_shows(texts):
-    shown = "Fireworks: red 1, blue 0.", "Your cards: 1 ?/2, 2 red/1.", "p2 holds: 1 blue 1 (?/1), 2 red 1 (red/?)."
-    prompt = "\n".join(
-        [
-            "Hanabi. You are p1. Fireworks of ranks 1 to 2.",
-            shown[0],
-            "Tokens: 2 of 3.",
-            *shown[1:],
-            "Actions: play 1, play 2.",
-        ]
+    assert _restated("red 1, blue 0", "1 ?/2, 2 red/1", "1 blue 1 (?/1), 2 red 1 (red/?)") == (
+        "red 1, blue 0; own 1 any 2 maybe, 2 red 1 never; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past red any"
     )
-    answer = corpus._answer(prompt, random.Random(0))
-    assert answer.rpartition(":")[0] == (
-        "red 1, blue 0; own 1 any 2, 2 red 1; sees 1 blue 1 on 0 any 1, 2 red 1 on 1 red any"
+    assert _restated("red 1, blue 1", "1 blue/?, 2 ?/2", "1 blue 2 (?/?), 2 red 2 (?/2)") == (
+        "red 1, blue 1; own 1 blue any maybe, 2 any 2 sure; sees 1 blue 2 on 1 next any any, 2 red 2 on 1 next any 2"
+    )
+    assert _restated("red 0, blue 0", "1 ?/1, 2 red/2", "1 blue 2 (blue/?)") == (
+        "red 0, blue 0; own 1 any 1 sure, 2 red 2 never; sees 1 blue 2 on 0 later blue any"
     )
     assert corpus.demonstrations(10, 0) == texts[:10]
     assert corpus.demonstrations(10, 1) != texts[:10]

@@ -12,7 +12,7 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message, PalaverWarning, TaskError
 from palaver.envs.hidden_profile import corpus, reference
-from palaver.envs.hidden_profile.generate import HiddenProfile, design_faults, draw, favoured, generate, split_of
+from palaver.envs.hidden_profile.generate import HiddenProfile, design_faults, draw, favoured, generate
 from palaver.envs.hidden_profile.reward import has_majority, mentioned, vote_of, vote_rewards
 
 ROW = {
@@ -70,7 +70,7 @@ def test_generated_profiles_are_hidden(participants, tiny):
     """The rules again, counted here by points and not by the generator's own check."""
     for seed in range(20):
         _, profile = draw(
-            random.Random(seed), participants, tiny=tiny, split=("sample", "generated", "texts")[seed % 3]
+            random.Random(seed), participants, tiny=tiny, split=("sample", "generated", "unused")[seed % 3]
         )
 
         def points(some, profile=profile):
@@ -233,45 +233,54 @@ def test_scripted_participants_answer_anything(text):
 
 
 def test_imitated_texts_hold_no_task_and_no_solution():
-    """Every option is voted for alike, whatever others have said."""
+    """Every option is voted for alike, whatever others have said, and no facts are those of a task."""
     texts = corpus.demonstrations(4000, 0)
-    noted, places = 0, Counter()
+    noted, chosen, voted = 0, Counter(), Counter()
     for conversation, answers in itertools.groupby(texts[:-4], key=lambda text: text[0]):
         names = reference.options(conversation)
         given = [answer for _, answer in answers]
         read = [(o, a) for o, a in reference.facts(names, [m.content for m in conversation if m.role == "user"])]
         own = reference.facts(names, [conversation[0].content])
-        decoy = max(names, key=[option for option, _ in own].count)
         if ": vote " in given[0]:
             notes, votes = zip(*(answer.removesuffix(".").split(": vote ") for answer in given), strict=True)
             assert len({*votes}) == len(votes) == corpus.VOTES
-            news = {option[0].upper() for option, quality in read if (option, quality) not in own}
-            assert len(news) <= 1, "what is fresh is the right option's"
-            assert {note.rpartition("; ")[2] for note in notes} == {f"fresh {next(iter(news), 'none')}"}
-            if news:
+            fresh = [option[0].upper() for option, word in read if (option, word) not in own]
+            assert {note.rpartition("; ")[2] for note in notes} == {f"fresh {next(iter(fresh), 'none')}"}
+            if fresh:
                 noted += 1
-                places.update(
-                    "fresh" if vote[0].upper() in news else "decoy" if vote == decoy else "" for vote in votes
-                )
+                chosen.update(vote[0].upper() == fresh[0] for vote in votes)
+                voted.update(names.index(vote) for vote in votes)
         else:
-            assert [tuple(answer.removeprefix("known: ").removesuffix(".").split()) for answer in given] == own
-        for first, second in itertools.permutations([option for option in names if option != decoy]):
-            if len(read) == 7 - 1:  # all facts were said: the right answer is known, and is no task's
-                right_one = first if [o for o, _ in read].count(first) == 3 else second
-                assert split_of("", [decoy, right_one, *({first, second} - {right_one})]) == "texts"
+            assert given == [f"known {word}: {option} {word}." for option, word in own]
     assert noted > 300
-    assert all(abs(count / places.total() - 1 / 3) < 0.06 for count in places.values())
+    assert chosen[True] / chosen.total() == pytest.approx(1 / 3, abs=0.05)
+    assert all(count / voted.total() == pytest.approx(1 / 3, abs=0.05) for count in voted.values())
     assert corpus.demonstrations(8, 0) == texts[:8]
+
+
+def test_facts_of_imitated_texts_are_never_a_task():
+    profiles = [corpus._draw_profile(random.Random(seed), 3) for seed in range(300)]
+    assert all(design_faults(profile) for profile in profiles)
+    counts = Counter(option for profile in profiles for option, _ in (*profile.shared, *profile.hidden))
+    assert all(count / counts.total() == pytest.approx(1 / 6, abs=0.06) for count in counts.values())
 
 
 def test_a_vote_notes_each_message_in_its_order():
     """Two rounds of three agents: each message, whether its fact is among the own, and the first that is not."""
     first = "You are p2. Options: amber, birch, cedar.\nFacts: amber dry, amber calm, cedar fast, birch near.\nVote."
-    second = "p1: known: amber dry.\np3: known: birch open.\nSay."
-    third = "p1: known: amber dry.\np3: I have no idea.\nFinal vote."
-    turns = [first, "fresh none: vote amber.", "Say.", "known: amber dry.", second, "known: birch near.", third]
+    second = "p1: known dry: amber dry.\np3: known open: birch open.\nSay."
+    third = "p1: known dry: amber dry.\np3: I have no idea.\nFinal vote."
+    turns = [
+        first,
+        "fresh none: vote amber.",
+        "Say.",
+        "known dry: amber dry.",
+        second,
+        "known near: birch near.",
+        third,
+    ]
     conversation = tuple(Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns))
-    notes = "read dry A own, open B fresh, dry A own; fresh B"
+    notes = "read dry own, open fresh B, dry own; fresh B"
     assert corpus.answers(conversation) == [f"{notes}: vote {option}." for option in ("amber", "birch", "cedar")]
     assert corpus.answers(conversation[:1])[0] == "fresh none: vote amber."
-    assert corpus.answers(conversation[:3])[3] == "known: birch near."
+    assert corpus.answers(conversation[:3])[3] == "known near: birch near."
