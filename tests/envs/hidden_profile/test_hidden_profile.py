@@ -235,12 +235,16 @@ def test_scripted_participants_answer_anything(text):
 def test_imitated_texts_hold_no_task_and_no_solution():
     """Every option is voted for alike, whatever others have said, and no facts are those of a task."""
     texts = corpus.demonstrations(4000, 0)
-    noted, chosen, voted = 0, Counter(), Counter()
-    for conversation, answers in itertools.groupby(texts[:-4], key=lambda text: text[0]):
+    noted, drilled, chosen, voted = 0, 0, Counter(), Counter()
+    groups = [list(pairs) for _, pairs in itertools.groupby(texts, key=lambda text: text[0])]
+    for pairs in groups[:-1]:  # the last may be cut
+        conversation, given = pairs[0][0], [answer for _, answer in pairs]
         names = reference.options(conversation)
-        given = [answer for _, answer in answers]
         read = [(o, a) for o, a in reference.facts(names, [m.content for m in conversation if m.role == "user"])]
         own = reference.facts(names, [conversation[0].content])
+        if not names:
+            drilled += 1
+            continue
         if ": vote " in given[0]:
             notes, votes = zip(*(answer.removesuffix(".").split(": vote ") for answer in given), strict=True)
             assert len({*votes}) == len(votes) == corpus.VOTES
@@ -251,11 +255,32 @@ def test_imitated_texts_hold_no_task_and_no_solution():
                 chosen.update(vote[0].upper() == fresh[0] for vote in votes)
                 voted.update(names.index(vote) for vote in votes)
         else:
-            assert given == [f"known {word}: {option} {word}." for option, word in own]
-    assert noted > 300
-    assert chosen[True] / chosen.total() == pytest.approx(1 / 3, abs=0.05)
-    assert all(count / voted.total() == pytest.approx(1 / 3, abs=0.05) for count in voted.values())
+            assert given == [f"known {word} {option} {word}." for option, word in own]
+    assert noted > 150
+    assert drilled > 800
+    assert chosen[True] / chosen.total() == pytest.approx(1 / 3, abs=0.07)
+    assert all(count / voted.total() == pytest.approx(1 / 3, abs=0.07) for count in voted.values())
     assert corpus.demonstrations(8, 0) == texts[:8]
+
+
+def test_exercises_mark_and_say_facts_as_the_prompt_has_them():
+    rng, kinds = random.Random(0), Counter()
+    for _ in range(100):
+        for (prompt,), answer in corpus._draw_drill(rng):
+            facts = prompt.content.splitlines()[0].removeprefix("Facts: ").removesuffix(".").split(", ")
+            asked = prompt.content.splitlines()[1]
+            parts = answer.removesuffix(".").partition(" ")[2].split(", ")
+            assert len(parts) == 8
+            kinds[asked] += 1
+            if asked == "Check.":
+                assert parts == [
+                    f"{word} own" if any(fact.endswith(f" {word}") for fact in facts) else f"{word} fresh"
+                    for word in (part.split()[0] for part in parts)
+                ]
+            else:
+                assert all(part.partition(" ")[2] in facts for part in parts)
+                assert all(part.split()[0] == part.split()[2] for part in parts)
+    assert min(kinds["Check."], kinds["List."]) > 60
 
 
 def test_facts_of_imitated_texts_are_never_a_task():
@@ -268,19 +293,19 @@ def test_facts_of_imitated_texts_are_never_a_task():
 def test_a_vote_notes_each_message_in_its_order():
     """Two rounds of three agents: each message, whether its fact is among the own, and the first that is not."""
     first = "You are p2. Options: amber, birch, cedar.\nFacts: amber dry, amber calm, cedar fast, birch near.\nVote."
-    second = "p1: known dry: amber dry.\np3: known open: birch open.\nSay."
-    third = "p1: known dry: amber dry.\np3: I have no idea.\nFinal vote."
+    second = "p1: known dry amber dry.\np3: known open birch open.\nSay."
+    third = "p1: known dry amber dry.\np3: I have no idea.\nFinal vote."
     turns = [
         first,
         "fresh none: vote amber.",
         "Say.",
-        "known dry: amber dry.",
+        "known dry amber dry.",
         second,
-        "known near: birch near.",
+        "known near birch near.",
         third,
     ]
     conversation = tuple(Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns))
     notes = "read dry own, open fresh B, dry own; fresh B"
     assert corpus.answers(conversation) == [f"{notes}: vote {option}." for option in ("amber", "birch", "cedar")]
     assert corpus.answers(conversation[:1])[0] == "fresh none: vote amber."
-    assert corpus.answers(conversation[:3])[3] == "known near: birch near."
+    assert corpus.answers(conversation[:3])[3] == "known near birch near."
