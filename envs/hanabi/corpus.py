@@ -25,7 +25,7 @@ from palaver.envs.hanabi.rules import FORMS, HeldCard, legal_actions
 
 ANSWERS = 2  # to each prompt; they share its computation in training
 FORM = FORMS["mini"]
-TINY = {"steps": 2400, "batch": 8, "texts": 48_000, "adam_lr": 0.003, "decay": 0.6}
+TINY = {"steps": 2400, "batch": 8, "texts": 48_000, "most_answers": 2, "adam_lr": 0.003, "decay": 0.6}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
