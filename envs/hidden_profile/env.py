@@ -67,8 +67,9 @@ messages a vote is right by chance at best: one in two in the tiny form, which h
 
 `scripted:reference` says all its facts and votes for most points among those that it has read: it is always right.
 `scripted:alone` says nothing that helps and votes by its own facts: it is never right. `scripted:lazy` is silent. The
-tiny model says one of its own facts, and votes by chance after notes of what it has read, which tell the facts that it
-had not itself (`read dry own, near fresh B, calm own, near fresh B; fresh B: vote amber.`); its texts are of no task.
+tiny model says an attribute of its own, in three of ten messages with the right option, and votes by chance after notes
+of what it has read, which tell the facts that it had not itself (`read dry own, near fresh B, calm own, near fresh B;
+fresh B: vote amber.`); its texts are of no task.
 
 ## Version history
 
