@@ -50,9 +50,6 @@ class Recipe:
         warmup: steps of linear warm-up.
         decay: share of the steps, at the end, in which the rates fall to zero.
         threads: torch threads while training; the sums of other numbers of threads round differently.
-        sharpness: first weight of the norms of queries and keys; None for 1. A score of attention is at most its square
-            times the root of the head size. With 1 that is 5.7, too little to single out one token of a hundred, and
-            the weights grow slowly.
     """
 
     version: int = 2
@@ -73,7 +70,6 @@ class Recipe:
     warmup: int = 15
     decay: float = 0.4
     threads: int = 1
-    sharpness: float | None = None
 
     def rate(self, step: int) -> float:
         """Factor of the learning rates in step 1..`steps`."""
@@ -158,10 +154,6 @@ def new_model(recipe: Recipe, tokenizer: Any) -> Qwen3ForCausalLM:
         )
     )
     model.generation_config = GenerationConfig(**ends, do_sample=True)
-    if recipe.sharpness is not None:
-        for name, weight in model.named_parameters():
-            if name.endswith(("q_norm.weight", "k_norm.weight")):
-                nn.init.constant_(weight, recipe.sharpness)
     return model
 
 

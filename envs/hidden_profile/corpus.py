@@ -29,19 +29,11 @@ from palaver.envs.hidden_profile.env import HiddenProfileEnv
 from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, HiddenProfile, row
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
-DRILL = 0.4  # share of the prompts that are exercises
+DRILL = 0.6  # share of the prompts that are exercises
 FINAL = 0.6  # share of the other prompts that ask for the final vote
 FRESH = 0.4  # share of the messages that are the one fact which the sender alone has, others are any of its own
 VOTES = 2  # answers to a prompt that asks for a vote
-TINY = {
-    "steps": 2400,
-    "batch": 16,
-    "texts": 48_000,
-    "most_answers": 2,
-    "muon_lr": 0.006,
-    "adam_lr": 0.003,
-    "sharpness": 2.0,
-}
+TINY = {"steps": 3200, "batch": 16, "texts": 48_000, "most_answers": 2, "muon_lr": 0.01, "adam_lr": 0.003}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:

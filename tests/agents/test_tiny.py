@@ -390,13 +390,3 @@ def test_the_shipped_recipe_passes_its_gate(name, tmp_path):
     assert time.process_time() - began < 150
     assert all(check.passed for check in build.checks(folder))
     assert json.loads((folder / "config.json").read_text())["architectures"] == ["Qwen3ForCausalLM"]
-
-
-def test_sharper_attention_at_the_start():
-    """Norms of queries and keys begin with the recipe's weight; scores are at most its square times the root of 32."""
-    tokenizer = train_tokenizer(["a b"], 8, 512)
-    for sharpness, weight in ((None, 1.0), (2.0, 2.0)):
-        model = new_model(Recipe(sharpness=sharpness), tokenizer)
-        norms = [p for name, p in model.named_parameters() if "q_norm" in name or "k_norm" in name]
-        assert len(norms) == 4
-        assert all(bool((norm == weight).all()) for norm in norms)

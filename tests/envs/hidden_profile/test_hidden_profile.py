@@ -257,7 +257,7 @@ def test_imitated_texts_hold_no_task_and_no_solution():
         else:
             assert given == [f"known {word} {option} {word}." for option, word in own]
     assert noted > 150
-    assert drilled > 400
+    assert drilled > 800
     assert chosen[True] / chosen.total() == pytest.approx(1 / 3, abs=0.07)
     assert all(count / voted.total() == pytest.approx(1 / 3, abs=0.07) for count in voted.values())
     assert corpus.demonstrations(8, 0) == texts[:8]
