@@ -37,7 +37,7 @@ TINY = {"steps": 3200, "batch": 16, "texts": 48_000, "most_answers": 2, "muon_lr
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers: to each prompt every own fact, or `VOTES` options, on facts that are no task's; and exercises."""
+    """`n` answers: to each prompt every own fact or `VOTES` options, and exercises; no task."""
     env = HiddenProfileEnv(form="tiny")
 
     def texts(rng: random.Random) -> list[tuple[Conversation, str]]:
@@ -67,7 +67,10 @@ def answers(conversation: Conversation) -> list[str]:
 
 
 def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
-    """Draw facts of random options: as many shared ones as a task has, and one of each agent, not all of one option."""
+    """Draw facts of random options, as many as a task has.
+
+    Those that one agent alone has are not all of one option.
+    """
     decoy, right, _ = names = rng.sample(TINY_OPTIONS, 3)
     while True:
         pairs = [(rng.choice(names), word) for word in rng.sample(TINY_ATTRIBUTES, 2 * participants)]
@@ -77,7 +80,10 @@ def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
 
 
 def _draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
-    """Draw an exercise with two answers: facts to be said, or attributes of which half are among the facts."""
+    """Draw an exercise with two answers.
+
+    Facts are to be said, or attributes marked of which half are among the facts.
+    """
     words = rng.sample(TINY_ATTRIBUTES, 10)
     pairs = [(rng.choice(TINY_OPTIONS), word) for word in words]
     given = pairs if rng.random() < 0.5 else pairs[:5]
