@@ -59,7 +59,7 @@ def _own(held: HeldCard, fireworks: Mapping[str, int]) -> str:
 def _seen(held: HeldCard, fireworks: Mapping[str, int]) -> str:
     colour, rank = held.card
     height = fireworks[colour]
-    status = "past" if rank <= height else "next" if rank == height + 1 else "later"
+    status = "next" if playable(held.card, fireworks) else "past" if rank <= height else "later"
     return f"{colour} {rank} on {height} {status} {_known(held)}"
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
 from palaver.envs.hidden_profile.env import HiddenProfileEnv
-from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, HiddenProfile, row
+from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, Fact, HiddenProfile, row
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
 DRILL = 0.6  # share of the prompts that are exercises
@@ -57,7 +57,7 @@ def answers(conversation: Conversation) -> list[str]:
     names = options(conversation)
     own = facts(names, [conversation[0].content])
     if not asks_for_vote(conversation[-1].content):
-        return [f"known {word} {option} {word}." for option, word in own]
+        return [f"known {_tell(fact)}." for fact in own]
     lines = [line for message in conversation[1:] if message.role == "user" for line in message.content.splitlines()]
     read = [fact for line in lines for fact in facts(names, [line])[:1]]
     notes = [f"{word} own" if (option, word) in own else f"{word} fresh {option[0].upper()}" for option, word in read]
@@ -86,16 +86,23 @@ def _draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
     """
     words = rng.sample(TINY_ATTRIBUTES, 10)
     pairs = [(rng.choice(TINY_OPTIONS), word) for word in words]
-    given = pairs if rng.random() < 0.5 else pairs[:5]
-    task = "List" if given is pairs else "Check"
+    listing = rng.random() < 0.5
+    given = pairs if listing else pairs[:5]
+    task = "List" if listing else "Check"
     prompt = (Message("user", f"Facts: {', '.join(map(' '.join, given))}.\n{task}."),)
-    chosen = [rng.sample(pairs, 8) for _ in range(2)]
-    if given is pairs:
-        return [(prompt, f"known {', '.join(f'{word} {option} {word}' for option, word in some)}.") for some in chosen]
-    return [
-        (prompt, f"read {', '.join(f'{fact[1]} own' if fact in given else f'{fact[1]} fresh' for fact in some)}.")
-        for some in chosen
-    ]
+
+    def answer(chosen: list[Fact]) -> str:
+        if listing:
+            return f"known {', '.join(map(_tell, chosen))}."
+        return f"read {', '.join(f'{fact[1]} own' if fact in given else f'{fact[1]} fresh' for fact in chosen)}."
+
+    return [(prompt, answer(rng.sample(pairs, 8))) for _ in range(2)]
+
+
+def _tell(fact: Fact) -> str:
+    """A fact behind its attribute, as `calm birch calm`."""
+    option, word = fact
+    return f"{word} {option} {word}"
 
 
 def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversation:
