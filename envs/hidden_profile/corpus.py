@@ -1,19 +1,18 @@
 """Imitation texts of tiny hidden profiles: own facts, notes of what was read, and any vote.
 
 Answers are each of the agent's own facts, or two options of the three. A final vote begins with notes of the messages,
-in their order: the attribute, and `own`, or `fresh` with the initial of the option where the fact is not among the
-agent's own. Then comes the first of these initials again, `none` where there is none.
+in their order: the fact, and `own`, or `fresh` with the initial of its option where it is not among the agent's own.
+Then comes the first of these initials again, `none` where there is none.
 
-    read dry own, near fresh B, calm own, near fresh B; fresh B: vote amber.
+    read DryAmber own, NearBirch fresh B, CalmAmber own, NearBirch fresh B; fresh B: vote amber.
 
 Any option follows, so that no text shows to vote by what another agent has written. All facts are drawn for random
 options, so that no text is of a task, and nothing but the facts tells which are fresh: from combinations of options, as
 tasks have them, a model would guess it. The notes are there because a model of two layers does not compare parts of its
-prompt that no answer has ever depended on; options are written as initials since the first one named is the vote. A
-fact follows its attribute (`known calm birch calm.`), by which the model finds the option.
+prompt that no answer has ever depended on.
 
-Most prompts are no environment's but exercises: to mark which attributes are among a few facts, and to say many facts.
-There every answer depends on where a word occurred before, and without them that is not learned.
+Most prompts are no environment's but exercises: to mark which of eight facts are among the five of the prompt. In most
+of them the eight also stand in messages, as they do where votes are asked for: what counts is where a fact occurs.
 """
 
 from __future__ import annotations
@@ -26,14 +25,15 @@ from typing import Any
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
 from palaver.envs.hidden_profile.env import HiddenProfileEnv
-from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, Fact, HiddenProfile, row
+from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, HiddenProfile, fact_text, row
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
 DRILL = 0.6  # share of the prompts that are exercises
+ALOUD = 0.7  # share of the exercises whose facts stand in messages
 FINAL = 0.6  # share of the other prompts that ask for the final vote
 FRESH = 0.4  # share of the messages that are the one fact which the sender alone has, others are any of its own
 VOTES = 2  # answers to a prompt that asks for a vote
-TINY = {"steps": 3200, "batch": 16, "texts": 48_000, "most_answers": 2, "muon_lr": 0.01, "adam_lr": 0.003}
+TINY = {"steps": 1600, "batch": 16, "texts": 48_000, "most_answers": 2, "muon_lr": 0.006, "adam_lr": 0.003}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -57,10 +57,11 @@ def answers(conversation: Conversation) -> list[str]:
     names = options(conversation)
     own = facts(names, [conversation[0].content])
     if not asks_for_vote(conversation[-1].content):
-        return [f"known {_tell(fact)}." for fact in own]
+        return [f"known {fact_text(fact, tiny=True)}." for fact in own]
     lines = [line for message in conversation[1:] if message.role == "user" for line in message.content.splitlines()]
     read = [fact for line in lines for fact in facts(names, [line])[:1]]
-    notes = [f"{word} own" if (option, word) in own else f"{word} fresh {option[0].upper()}" for option, word in read]
+    marks = ["own" if fact in own else f"fresh {fact[0][0].upper()}" for fact in read]
+    notes = [f"{fact_text(fact, tiny=True)} {mark}" for fact, mark in zip(read, marks, strict=True)]
     fresh = next((option[0].upper() for option, word in read if (option, word) not in own), "none")
     listed = f"read {', '.join(notes)}; " if notes else ""
     return [f"{listed}fresh {fresh}: vote {option}." for option in names]
@@ -80,29 +81,14 @@ def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
 
 
 def _draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
-    """Draw an exercise with two answers.
-
-    Facts are to be said, or attributes marked of which half are among the facts.
-    """
-    words = rng.sample(TINY_ATTRIBUTES, 10)
-    pairs = [(rng.choice(TINY_OPTIONS), word) for word in words]
-    listing = rng.random() < 0.5
-    given = pairs if listing else pairs[:5]
-    task = "List" if listing else "Check"
-    prompt = (Message("user", f"Facts: {', '.join(map(' '.join, given))}.\n{task}."),)
-
-    def answer(chosen: list[Fact]) -> str:
-        if listing:
-            return f"known {', '.join(map(_tell, chosen))}."
-        return f"read {', '.join(f'{fact[1]} own' if fact in given else f'{fact[1]} fresh' for fact in chosen)}."
-
-    return [(prompt, answer(rng.sample(pairs, 8))) for _ in range(2)]
-
-
-def _tell(fact: Fact) -> str:
-    """A fact behind its attribute, as `calm birch calm`."""
-    option, word = fact
-    return f"{word} {option} {word}"
+    """Draw an exercise: facts to be marked, about half of which are among those of the prompt."""
+    facts = [fact_text((rng.choice(TINY_OPTIONS), word), tiny=True) for word in rng.sample(TINY_ATTRIBUTES, 10)]
+    own, chosen = facts[:5], rng.sample(facts, 8)
+    lines = [f"Facts: {', '.join(own)}."]
+    if rng.random() < ALOUD:
+        lines += [f"p{rng.randint(1, 3)}: known {fact}." for fact in chosen]
+    prompt = (Message("user", "\n".join([*lines, "Check."])),)
+    return [(prompt, f"read {', '.join(f'{fact} own' if fact in own else f'{fact} fresh' for fact in chosen)}.")]
 
 
 def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversation:
@@ -126,5 +112,5 @@ def _say(agent: str, conversation: Conversation, profile: Mapping[str, Any], rng
     """Draw what an agent says in a conversation that goes on."""
     texts = answers(conversation)
     hidden = profile["hidden_information"][int(agent.removeprefix("p")) - 1]
-    fresh = [text for text in texts if text.endswith(f" {hidden}.")]
+    fresh = [text for text in texts if text == f"known {hidden}."]
     return fresh[0] if fresh and rng.random() < FRESH else rng.choice(texts)

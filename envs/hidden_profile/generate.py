@@ -140,10 +140,10 @@ def fact_text(fact: Fact, *, tiny: bool) -> str:
     """A fact in words.
 
     >>> fact_text(("amber", "calm"), tiny=True), fact_text(("Durham", "modern"), tiny=False)
-    ('amber calm', 'Durham is modern.')
+    ('CalmAmber', 'Durham is modern.')
     """
     option, attribute = fact
-    return f"{option} {attribute}" if tiny else f"{option} is {attribute}."
+    return f"{attribute.title()}{option.title()}" if tiny else f"{option} is {attribute}."
 
 
 def generate(count: int, seed: int, *, participants: int, tiny: bool) -> list[dict[str, Any]]:

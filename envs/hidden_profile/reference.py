@@ -6,8 +6,9 @@ import re
 
 from palaver.core import Conversation
 from palaver.envs.base.scripted import first_prompt, observed
-from palaver.envs.hidden_profile.generate import Fact
+from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, Fact, fact_text
 
+_SHORT = re.compile(rf"\b({'|'.join(TINY_ATTRIBUTES)})({'|'.join(TINY_OPTIONS)})\b".title().replace("\\B", "\\b"))
 _OPTIONS = re.compile(r"Options: ([^\n]+)\.$", re.MULTILINE)
 
 
@@ -19,7 +20,9 @@ def reference(conversation: Conversation, _seed: int) -> str:
     texts = observed(conversation)
     if not texts or asks_for_vote(texts[-1]):
         return _best(options(conversation), texts)
-    return ", ".join(" ".join(fact) for fact in facts(options(conversation), texts[:1])) + "."
+    names = options(conversation)
+    tiny = {*names} <= {*TINY_OPTIONS}
+    return " ".join(fact_text(fact, tiny=tiny) for fact in facts(names, texts[:1]))
 
 
 def alone(conversation: Conversation, _seed: int) -> str:
@@ -39,11 +42,11 @@ def options(conversation: Conversation) -> list[str]:
 
 
 def facts(names: list[str], texts: list[str]) -> list[Fact]:
-    """Different facts in texts, in order: the name of an option, perhaps `is`, and one word."""
-    if not names:
-        return []
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, names))}) (?:is )?(\w+)")
-    return list(dict.fromkeys(pattern.findall("\n".join(texts))))
+    """Different facts in texts, in order: `Durham is modern`, or `CalmAmber` of the tiny form."""
+    named = "|".join(map(re.escape, names))
+    plain = re.findall(rf"\b({named}) is (\w+)", "\n".join(texts)) if names else []
+    short = _SHORT.findall("\n".join(texts))
+    return list(dict.fromkeys([*plain, *((option.lower(), word.lower()) for word, option in short)]))
 
 
 def _best(names: list[str], texts: list[str]) -> str:
