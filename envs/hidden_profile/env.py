@@ -58,9 +58,9 @@ Rows in the schema of HiddenBench: `name`, `description`, `shared_information` a
 one hidden fact for each participant), `possible_answers`, `correct_answer`, and optionally `decoy`. With
 `profile="hidden"` tasks with another number of hidden facts than `agents` are left out.
 
-`tasks="sample"` are 64 generated tasks, `tasks="generated:SEED:COUNT"` others, whose combinations of decoy, right
-answer and other options are none of the sample's, so that a team can be trained on them. A generated fact is a point
-for an option. The generator proves four rules for every task, by enumeration of all sets of hidden facts: the shared
+`tasks="sample"` are 64 generated tasks, `tasks="generated:SEED:COUNT"` others, whose sets of options are none of the
+sample's, so that a team can be trained on them. A generated fact is a point for an option; in the tiny form it is one
+word, as `CalmAmber`. The generator proves four rules for every task, by enumeration of all sets of hidden facts: the shared
 facts favour a decoy; with any one hidden fact they still do; all facts favour one answer; no hidden fact can be left
 out. In each agent's own view the right answer has as many points as the other options but the decoy, so that without
 messages a vote is right by chance at best: one in two in the tiny form, which has three options, one in three else.

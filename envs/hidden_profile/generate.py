@@ -9,6 +9,7 @@ participant alone sees the decoy ahead, and the right option level with the othe
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections import Counter
@@ -19,7 +20,7 @@ from typing import Any
 from palaver.core import stable_seed
 
 Fact = tuple[str, str]  # option and attribute
-SPLITS = ("sample", "generated", "generated", "unused", "unused")  # of combinations, in equal parts
+HELD_OUT = 4  # of so many sets of options one is the sample's alone
 THEMES: Mapping[str, tuple[str, ...]] = {
     "A team has to choose a site for its new office": (
         "Ashford",
@@ -90,15 +91,15 @@ def design_faults(profile: HiddenProfile) -> list[str]:
     return faults
 
 
-def draw(rng: random.Random, participants: int, *, tiny: bool, split: str) -> tuple[str, HiddenProfile]:
-    """Draw a theme and a profile with a combination of one of the `SPLITS`."""
+def draw(rng: random.Random, participants: int, *, tiny: bool, sample: bool) -> tuple[str, HiddenProfile]:
+    """Draw a theme and a profile, with a set of options of the sample or with one of the others."""
     theme = "" if tiny else rng.choice([*THEMES])
     names = TINY_OPTIONS if tiny else THEMES[theme]
     attributes = TINY_ATTRIBUTES if tiny else ATTRIBUTES
     while True:
         options = rng.sample(names, 3 if tiny else 4)
         decoy, right, *others = options
-        if split_of(theme, options) != split:
+        if (frozenset(options) in sets_of_sample(theme)) != sample:
             continue
         if tiny and 2 * participants <= len(attributes):  # a fact is known by its attribute, which no other fact has
             pool = iter(rng.sample(attributes, len(attributes)))
@@ -113,13 +114,17 @@ def draw(rng: random.Random, participants: int, *, tiny: bool, split: str) -> tu
         return theme, profile
 
 
-def split_of(theme: str, options: Sequence[str]) -> str:
-    """Split of a combination of decoy, right answer and others.
+@functools.cache
+def sets_of_sample(theme: str) -> frozenset[frozenset[str]]:
+    """Sets of options that only tasks of the sample have, one of `HELD_OUT`.
 
-    They are `sample`, other `generated` tasks, and `unused` ones.
+    In the other tasks a set says nothing about the right answer. Were only combinations of decoy and right answer held
+    out, a model could learn by heart which are left for a set, and would be wrong on the sample more often than by
+    chance.
     """
-    decoy, right, *others = options
-    return SPLITS[stable_seed("hidden profile", theme, decoy, right, *sorted(others)) % len(SPLITS)]
+    sets = [*itertools.combinations(THEMES.get(theme, TINY_OPTIONS), 4 if theme else 3)]
+    random.Random(stable_seed("hidden profile", theme)).shuffle(sets)
+    return frozenset(map(frozenset, sets[: len(sets) // HELD_OUT]))
 
 
 def row(theme: str, profile: HiddenProfile, name: str) -> dict[str, Any]:
@@ -147,12 +152,12 @@ def fact_text(fact: Fact, *, tiny: bool) -> str:
 
 
 def generate(count: int, seed: int, *, participants: int, tiny: bool) -> list[dict[str, Any]]:
-    """Rows of different tasks: with seed 0 the sample's, else with other combinations."""
+    """Rows of different tasks: with seed 0 the sample's, else with other sets of options."""
     rows: dict[str, dict[str, Any]] = {}
-    index, split = 0, "generated" if seed else "sample"
+    index = 0
     while len(rows) < count:
         rng = random.Random(stable_seed("hidden profiles", seed, participants, tiny, index))
-        made = row(*draw(rng, participants, tiny=tiny, split=split), f"profile-{seed}-{len(rows)}")
+        made = row(*draw(rng, participants, tiny=tiny, sample=not seed), f"profile-{seed}-{len(rows)}")
         rows.setdefault(repr(sorted(made["shared_information"] + made["hidden_information"])), made)
         index += 1
     return list(rows.values())

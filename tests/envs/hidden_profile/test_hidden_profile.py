@@ -69,9 +69,7 @@ def test_each_rule_is_checked(shared, hidden, fault):
 def test_generated_profiles_are_hidden(participants, tiny):
     """The rules again, counted here by points and not by the generator's own check."""
     for seed in range(20):
-        _, profile = draw(
-            random.Random(seed), participants, tiny=tiny, split=("sample", "generated", "unused")[seed % 3]
-        )
+        _, profile = draw(random.Random(seed), participants, tiny=tiny, sample=seed % 2 == 0)
 
         def points(some, profile=profile):
             held = {*profile.shared, *some}
@@ -92,16 +90,18 @@ def test_generated_profiles_are_hidden(participants, tiny):
         assert len({*profile.shared, *profile.hidden}) == len(profile.shared) + participants
 
 
-def test_combinations_of_the_sample_are_in_no_other_generated_task():
-    """Decoy, right answer and other option, counted here from the texts of the rows."""
-
-    def combinations(rows):
-        return {(row["decoy"], row["correct_answer"], *sorted(row["possible_answers"])) for row in rows}
-
-    sample, others = (combinations(generate(400, seed, participants=3, tiny=True)) for seed in (0, 5))
-    assert not sample & others
-    assert len(sample) > 15
-    assert len(others) > 30
+@pytest.mark.parametrize("tiny", [False, True])
+def test_sets_of_options_of_the_sample_are_in_no_other_task(tiny):
+    """Counted here from the texts of the rows; a set and its decoy do not give the right answer away."""
+    sample, others = (generate(1500, seed, participants=3, tiny=tiny) for seed in (0, 5))
+    sets = [{tuple(row["possible_answers"]) for row in rows} for rows in (sample, others)]
+    assert not sets[0] & sets[1]
+    assert [len(each) for each in sets] == ([5, 15] if tiny else [12, 48])
+    for rows in (sample, others):
+        right = {}
+        for row in rows:
+            right.setdefault((*row["possible_answers"], row["decoy"]), set()).add(row["correct_answer"])
+        assert all(len(answers) == (2 if tiny else 3) for answers in right.values())
 
 
 def test_rows_are_reproducible_and_different():
@@ -197,7 +197,7 @@ def test_the_reference_is_always_right_and_the_alone_never(kwargs):
         totals, metrics = play(env, lambda _, past: reference.reference(past, 0), task)
         assert set(totals.values()) == {2.0}
         assert metrics["final"] == metrics["majority"] == metrics["unanimous"] == 1
-        assert metrics["mentioned"] == float(not full and kwargs.get("form") == "tiny")  # its sentences leave out `is`
+        assert metrics["mentioned"] == float(not full)
         if not full:
             assert metrics["initial"] == 0
             totals, metrics = play(env, lambda _, past: reference.alone(past, 0), task)
@@ -255,7 +255,7 @@ def test_imitated_texts_hold_no_solution():
                 chosen.update(vote[0].upper() == fresh[0] for vote in votes)
                 voted.update(names.index(vote) for vote in votes)
         else:
-            assert given == [f"known {word} {option} {word}." for option, word in own]
+            assert given == [f"known {fact}." for fact in listed_facts(conversation[0].content)]
     assert noted > 150
     assert drilled > 800
     assert chosen[True] / chosen.total() == pytest.approx(1 / 3, abs=0.07)
@@ -263,24 +263,23 @@ def test_imitated_texts_hold_no_solution():
     assert corpus.demonstrations(8, 0) == texts[:8]
 
 
-def test_exercises_mark_and_say_facts_as_the_prompt_has_them():
-    rng, kinds = random.Random(0), Counter()
+def listed_facts(prompt):
+    return next(line for line in prompt.splitlines() if line.startswith("Facts: "))[7:-1].split(", ")
+
+
+def test_exercises_mark_facts_as_the_prompt_has_them():
+    rng, marks, spoken = random.Random(0), Counter(), 0
     for _ in range(100):
-        for (prompt,), answer in corpus._draw_drill(rng):
-            facts = prompt.content.splitlines()[0].removeprefix("Facts: ").removesuffix(".").split(", ")
-            asked = prompt.content.splitlines()[1]
-            parts = answer.removesuffix(".").partition(" ")[2].split(", ")
-            assert len(parts) == 8
-            kinds[asked] += 1
-            if asked == "Check.":
-                assert parts == [
-                    f"{word} own" if any(fact.endswith(f" {word}") for fact in facts) else f"{word} fresh"
-                    for word in (part.split()[0] for part in parts)
-                ]
-            else:
-                assert all(part.partition(" ")[2] in facts for part in parts)
-                assert all(part.split()[0] == part.split()[2] for part in parts)
-    assert min(kinds["Check."], kinds["List."]) > 60
+        (((prompt,), answer),) = corpus._draw_drill(rng)
+        own, parts = listed_facts(prompt.content), [part.split() for part in answer[5:-1].split(", ")]
+        assert [mark for _, mark in parts] == ["own" if fact in own else "fresh" for fact, _ in parts]
+        marks.update(mark for _, mark in parts)
+        messages = prompt.content.splitlines()[1:-1]
+        spoken += bool(messages)
+        assert not messages or [message[10:-1] for message in messages] == [fact for fact, _ in parts]
+        assert prompt.content.endswith("\nCheck.")
+    assert marks["own"] / marks.total() == pytest.approx(1 / 2, abs=0.05)
+    assert spoken / 100 == pytest.approx(corpus.ALOUD, abs=0.15)
 
 
 def test_facts_of_imitated_texts_are_never_a_task():
@@ -292,20 +291,18 @@ def test_facts_of_imitated_texts_are_never_a_task():
 
 def test_a_vote_notes_each_message_in_its_order():
     """Two rounds of three agents: each message, whether its fact is among the own, and the first that is not."""
-    first = "You are p2. Options: amber, birch, cedar.\nFacts: amber dry, amber calm, cedar fast, birch near.\nVote."
-    second = "p1: known dry amber dry.\np3: known open birch open.\nSay."
-    third = "p1: known dry amber dry.\np3: I have no idea.\nFinal vote."
-    turns = [
-        first,
-        "fresh none: vote amber.",
-        "Say.",
-        "known dry amber dry.",
-        second,
-        "known near birch near.",
-        third,
-    ]
+    first = "You are p2. Options: amber, birch, cedar.\nFacts: DryAmber, CalmAmber, FastCedar, NearBirch.\nVote."
+    second = "p1: known DryAmber.\np3: known OpenBirch.\nSay."
+    third = "p1: known DryAmber.\np3: I have no idea, UnBirch.\nFinal vote."
+    turns = [first, "fresh none: vote amber.", "Say.", "known DryAmber.", second, "known NearBirch.", third]
     conversation = tuple(Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns))
-    notes = "read dry own, open fresh B, dry own; fresh B"
+    notes = "read DryAmber own, OpenBirch fresh B, DryAmber own; fresh B"
     assert corpus.answers(conversation) == [f"{notes}: vote {option}." for option in ("amber", "birch", "cedar")]
     assert corpus.answers(conversation[:1])[0] == "fresh none: vote amber."
-    assert corpus.answers(conversation[:3])[3] == "known near birch near."
+    assert corpus.answers(conversation[:3])[3] == "known NearBirch."
+
+
+def test_facts_are_read_in_both_forms():
+    texts = ["Exeter is modern, CalmAmber.", "xCalmBirch, calmBirch, CalmBirches, amber is new. Exeter is modern"]
+    assert reference.facts(["Exeter", "amber"], texts) == [("Exeter", "modern"), ("amber", "new"), ("amber", "calm")]
+    assert reference.facts([], texts) == [("amber", "calm")]
