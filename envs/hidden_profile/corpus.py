@@ -11,8 +11,9 @@ options, so that no text is of a task, and nothing but the facts tells which are
 tasks have them, a model would guess it. The notes are there because a model of two layers does not compare parts of its
 prompt that no answer has ever depended on.
 
-Most prompts are no environment's but exercises: to mark which of eight facts are among the five of the prompt. In most
-of them the eight also stand in messages, as they do where votes are asked for: what counts is where a fact occurs.
+Most prompts are no environment's but exercises. In most the answer marks which of eight facts are among the five of the
+prompt; often the eight also stand in messages, as they do where votes are asked for, since what counts is where a fact
+occurs. In the others it copies facts and names their options (`known CalmBirch B birch, DryAmber A amber.`).
 """
 
 from __future__ import annotations
@@ -29,11 +30,21 @@ from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, 
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
 DRILL = 0.6  # share of the prompts that are exercises
+NAME = 0.2  # share of the exercises in which the options of facts are to be named
 ALOUD = 0.7  # share of the exercises whose facts stand in messages
-FINAL = 0.6  # share of the other prompts that ask for the final vote
+FINAL = 0.5  # share of the other prompts that ask for the final vote
 FRESH = 0.4  # share of the messages that are the one fact which the sender alone has, others are any of its own
 VOTES = 2  # answers to a prompt that asks for a vote
-TINY = {"steps": 1600, "batch": 16, "texts": 48_000, "most_answers": 2, "muon_lr": 0.006, "adam_lr": 0.003}
+TINY = {
+    "heads": 2,
+    "kv_heads": 1,
+    "steps": 3000,
+    "batch": 16,
+    "texts": 48_000,
+    "most_answers": 2,
+    "muon_lr": 0.006,
+    "adam_lr": 0.003,
+}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -81,14 +92,19 @@ def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
 
 
 def _draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
-    """Draw an exercise: facts to be marked, about half of which are among those of the prompt."""
-    facts = [fact_text((rng.choice(TINY_OPTIONS), word), tiny=True) for word in rng.sample(TINY_ATTRIBUTES, 10)]
-    own, chosen = facts[:5], rng.sample(facts, 8)
+    """Draw an exercise: options of facts to be named, or facts to be marked, about half of them among the prompt's."""
+    pairs = [(rng.choice(TINY_OPTIONS), word) for word in rng.sample(TINY_ATTRIBUTES, 10)]
+    words = [fact_text(fact, tiny=True) for fact in pairs]
+    if rng.random() < NAME:
+        prompt = (Message("user", f"Facts: {', '.join(words)}.\nName."),)
+        named = [f"{word} {option[0].upper()} {option}" for word, (option, _) in zip(words, pairs, strict=True)]
+        return [(prompt, f"known {', '.join(rng.sample(named, 6))}.") for _ in range(2)]
+    own, chosen = words[:5], rng.sample(words, 8)
     lines = [f"Facts: {', '.join(own)}."]
     if rng.random() < ALOUD:
-        lines += [f"p{rng.randint(1, 3)}: known {fact}." for fact in chosen]
+        lines += [f"p{rng.randint(1, 3)}: known {word}." for word in chosen]
     prompt = (Message("user", "\n".join([*lines, "Check."])),)
-    return [(prompt, f"read {', '.join(f'{fact} own' if fact in own else f'{fact} fresh' for fact in chosen)}.")]
+    return [(prompt, f"read {', '.join(f'{word} own' if word in own else f'{word} fresh' for word in chosen)}.")]
 
 
 def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversation:

@@ -60,16 +60,17 @@ one hidden fact for each participant), `possible_answers`, `correct_answer`, and
 
 `tasks="sample"` are 64 generated tasks, `tasks="generated:SEED:COUNT"` others, whose sets of options are none of the
 sample's, so that a team can be trained on them. A generated fact is a point for an option; in the tiny form it is one
-word, as `CalmAmber`. The generator proves four rules for every task, by enumeration of all sets of hidden facts: the shared
-facts favour a decoy; with any one hidden fact they still do; all facts favour one answer; no hidden fact can be left
-out. In each agent's own view the right answer has as many points as the other options but the decoy, so that without
-messages a vote is right by chance at best: one in two in the tiny form, which has three options, one in three else.
+word, as `CalmAmber`. The generator proves four rules for every task, by enumeration of all sets of hidden facts: the
+shared facts favour a decoy; with any one hidden fact they still do; all facts favour one answer; no hidden fact can be
+left out. In each agent's own view the right answer has as many points as the other options but the decoy, so that
+without messages a vote is right by chance at best: one in two in the tiny form, which has three options, one in three
+else.
 
 `scripted:reference` says all its facts and votes for most points among those that it has read: it is always right.
 `scripted:alone` says nothing that helps and votes by its own facts: it is never right. `scripted:lazy` is silent. The
-tiny model says an attribute of its own, in three of ten messages with the right option, and votes by chance after notes
-of what it has read, which tell the facts that it had not itself (`read dry own, near fresh B, calm own, near fresh B;
-fresh B: vote amber.`); its texts are of no task.
+tiny model says one of its facts, and votes by chance after notes of what it has read, which tell the facts that it had
+not itself (`read DryAmber own, NearBirch fresh B, CalmAmber own, NearBirch fresh B; fresh B: vote amber.`); its texts
+are of no task.
 
 ## Version history
 
