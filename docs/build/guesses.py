@@ -1,4 +1,4 @@
-"""Computed tables of docs/inference.md: kept runs of `kuhn-infer` and `build-orders`."""
+"""Computed tables of docs/inference.md: kept runs of `kuhn-infer`, `build-orders` and hidden profiles."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from palaver.markdown import markdown_table
 DIGITS = "---:"
 KEYS = ("belief/gap", "belief/gap_max", "belief/gap_pooled")
 NAMES = ("an answer", "its maximum", "average of answers")
+PROFILE_KEYS = ("majority", "final", "initial", "mentioned")
+PROFILE_NAMES = ("majority right", "final votes right", "first votes right", "hidden facts said")
+PROFILE_HEAD = (
+    "run",
+    *(f"{name}: before, after" for name in PROFILE_NAMES),
+    "return after, of 2",
+    "tokens",
+    "CPU seconds",
+)
 HEAD = ("seed", *(f"{name}: before, after" for name in NAMES), "CPU seconds")
 
 
@@ -22,12 +31,30 @@ def parts(kept_runs: Path) -> dict[str, str]:
     rows = [_row(file) for file in files]
     return {
         "bayes": markdown_table(HEAD, rows, (DIGITS,) * len(HEAD)) if rows else "No run is kept yet.",
+        "profile": _profiles(kept_runs / "infer" / "profile"),
         "orders": orders.table(read(kept_runs / "infer" / "orders" / "runs.jsonl")),
     }
 
 
+def _profiles(folder: Path) -> str:
+    """Table of the runs of hidden profiles, teams before single agents."""
+    rows = []
+    for file in sorted(folder.glob("*/metrics.jsonl")):
+        records = _records(file)
+        first, *_, last = (record for record in records if record["kind"] == "eval")
+        pairs = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in PROFILE_KEYS]
+        interval = f"{last['mean']:.3f} [{last['low']:.3f}, {last['high']:.3f}]"
+        tokens = sum(record["sampled_tokens"] for record in records if record["kind"] == "train")
+        rows.append((file.parent.name, *pairs, interval, f"{tokens:,}", f"{last['cpu_s']:.0f}"))
+    return markdown_table(PROFILE_HEAD, rows, (DIGITS,) * len(PROFILE_HEAD)) if rows else "No run is kept yet."
+
+
+def _records(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
 def _row(file: Path) -> tuple[str, ...]:
-    records: list[dict[str, Any]] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    records = _records(file)
     first, *_, last = (record for record in records if record["kind"] == "eval")
     gaps = [f"{first[key]:.3f}, {last[key]:.3f}" for key in KEYS]
     return (file.parent.name.rpartition("-")[2], *gaps, f"{last['cpu_s']:.0f}")
