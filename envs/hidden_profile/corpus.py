@@ -92,7 +92,7 @@ def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
 
 
 def _draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
-    """Draw an exercise: options of facts to be named, or facts to be marked, about half of them among the prompt's."""
+    """Draw an exercise: to name the options of facts, or to mark facts of the prompt."""
     pairs = [(rng.choice(TINY_OPTIONS), word) for word in rng.sample(TINY_ATTRIBUTES, 10)]
     words = [fact_text(fact, tiny=True) for fact in pairs]
     if rng.random() < NAME:

@@ -87,7 +87,7 @@ def test_silent_teams_have_no_messages():
 
 def test_tokens_are_words_for_policies_without():
     result = worth(reference, tasks=4)
-    assert result.tokens == 3 * (1 + 8 + 1)  # a vote, four facts of two words, a vote
+    assert result.tokens == 3 * (1 + 4 + 1)  # a vote, four facts of one word, a vote
     assert result.return_per_100_tokens == pytest.approx(100 * 2 / 30)
 
 
