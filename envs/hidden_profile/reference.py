@@ -8,7 +8,7 @@ from palaver.core import Conversation
 from palaver.envs.base.scripted import first_prompt, observed
 from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, Fact, fact_text
 
-_SHORT = re.compile(rf"\b({'|'.join(TINY_ATTRIBUTES)})({'|'.join(TINY_OPTIONS)})\b".title().replace("\\B", "\\b"))
+_SHORT = re.compile(rf"\b({'|'.join(map(str.title, TINY_ATTRIBUTES))})({'|'.join(map(str.title, TINY_OPTIONS))})\b")
 _OPTIONS = re.compile(r"Options: ([^\n]+)\.$", re.MULTILINE)
 
 
