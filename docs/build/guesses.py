@@ -19,7 +19,6 @@ PROFILE_HEAD = (
     "run",
     *(f"{name}: before, after" for name in PROFILE_NAMES),
     "return after, of 2",
-    "tokens",
     "CPU seconds",
 )
 HEAD = ("seed", *(f"{name}: before, after" for name in NAMES), "CPU seconds")
@@ -37,15 +36,14 @@ def parts(kept_runs: Path) -> dict[str, str]:
 
 
 def _profiles(folder: Path) -> str:
-    """Table of the runs of hidden profiles, teams before single agents."""
+    """Table of the runs of hidden profiles, single agents and teams."""
     rows = []
     for file in sorted(folder.glob("*/metrics.jsonl")):
         records = _records(file)
         first, *_, last = (record for record in records if record["kind"] == "eval")
         pairs = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in PROFILE_KEYS]
         interval = f"{last['mean']:.3f} [{last['low']:.3f}, {last['high']:.3f}]"
-        tokens = sum(record["sampled_tokens"] for record in records if record["kind"] == "train")
-        rows.append((file.parent.name, *pairs, interval, f"{tokens:,}", f"{last['cpu_s']:.0f}"))
+        rows.append((file.parent.name, *pairs, interval, f"{last['cpu_s']:.0f}"))
     return markdown_table(PROFILE_HEAD, rows, (DIGITS,) * len(PROFILE_HEAD)) if rows else "No run is kept yet."
 
 
