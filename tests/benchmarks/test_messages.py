@@ -88,7 +88,7 @@ def test_silent_teams_have_no_messages():
 def test_tokens_are_words_for_policies_without():
     result = worth(reference, tasks=4)
     assert result.tokens == 3 * (1 + 4 + 1)  # a vote, four facts of one word, a vote
-    assert result.return_per_100_tokens == pytest.approx(100 * 2 / 30)
+    assert result.return_per_100_tokens == pytest.approx(100 * 2 / 18)
 
 
 def test_what_cannot_be_compared_is_refused():
