@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from palaver.benchmarks.experiments import orders
 from palaver.benchmarks.experiments.demo_seeds import read
 from palaver.markdown import markdown_table
 
+Evaluation = Mapping[str, Any]  # a record of metrics.jsonl
 DIGITS = "---:"
 KEYS = ("belief/gap", "belief/gap_max", "belief/gap_pooled")
 NAMES = ("an answer", "its maximum", "average of answers")
@@ -26,33 +27,28 @@ HEAD = ("seed", *(f"{name}: before, after" for name in NAMES), "CPU seconds")
 
 def parts(kept_runs: Path) -> dict[str, str]:
     """Name -> Markdown of each table."""
-    files = sorted((kept_runs / "infer" / "kuhn").glob("*/metrics.jsonl"))
-    rows = [_row(file) for file in files]
+    kept = kept_runs / "infer"
     return {
-        "bayes": markdown_table(HEAD, rows, (DIGITS,) * len(HEAD)) if rows else "No run is kept yet.",
-        "profile": _profiles(kept_runs / "infer" / "profile"),
-        "orders": orders.table(read(kept_runs / "infer" / "orders" / "runs.jsonl")),
+        "bayes": _table(HEAD, kept / "kuhn", _row),
+        "profile": _table(PROFILE_HEAD, kept / "profile", _profile),
+        "orders": orders.table(read(kept / "orders" / "runs.jsonl")),
     }
 
 
-def _profiles(folder: Path) -> str:
-    """Table of the runs of hidden profiles, single agents and teams."""
+def _table(head: Sequence[str], folder: Path, row: Callable[[str, Evaluation, Evaluation], tuple[str, ...]]) -> str:
+    """Table of the runs in a folder, a row from the name and the first and last evaluation of each."""
     rows = []
     for file in sorted(folder.glob("*/metrics.jsonl")):
-        records = _records(file)
-        first, *_, last = (record for record in records if record["kind"] == "eval")
-        pairs = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in PROFILE_KEYS]
-        interval = f"{last['mean']:.3f} [{last['low']:.3f}, {last['high']:.3f}]"
-        rows.append((file.parent.name, *pairs, interval, f"{last['cpu_s']:.0f}"))
-    return markdown_table(PROFILE_HEAD, rows, (DIGITS,) * len(PROFILE_HEAD)) if rows else "No run is kept yet."
+        first, *_, last = (record for record in read(file) if record["kind"] == "eval")
+        rows.append(row(file.parent.name, first, last))
+    return markdown_table(head, rows, (DIGITS,) * len(head)) if rows else "No run is kept yet."
 
 
-def _records(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-def _row(file: Path) -> tuple[str, ...]:
-    records = _records(file)
-    first, *_, last = (record for record in records if record["kind"] == "eval")
+def _row(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
     gaps = [f"{first[key]:.3f}, {last[key]:.3f}" for key in KEYS]
-    return (file.parent.name.rpartition("-")[2], *gaps, f"{last['cpu_s']:.0f}")
+    return (name.rpartition("-")[2], *gaps, f"{last['cpu_s']:.0f}")
+
+
+def _profile(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
+    shares = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in PROFILE_KEYS]
+    return (name, *shares, f"{last['mean']:.3f} [{last['low']:.3f}, {last['high']:.3f}]", f"{last['cpu_s']:.0f}")

@@ -94,10 +94,10 @@ def design_faults(profile: HiddenProfile) -> list[str]:
 def draw(rng: random.Random, participants: int, *, tiny: bool, sample: bool) -> tuple[str, HiddenProfile]:
     """Draw a theme and a profile, with a set of options of the sample or with one of the others."""
     theme = "" if tiny else rng.choice([*THEMES])
-    names = TINY_OPTIONS if tiny else THEMES[theme]
+    names, size = _options(theme)
     attributes = TINY_ATTRIBUTES if tiny else ATTRIBUTES
     while True:
-        options = rng.sample(names, 3 if tiny else 4)
+        options = rng.sample(names, size)
         decoy, right, *others = options
         if (frozenset(options) in sets_of_sample(theme)) != sample:
             continue
@@ -114,6 +114,11 @@ def draw(rng: random.Random, participants: int, *, tiny: bool, sample: bool) -> 
         return theme, profile
 
 
+def _options(theme: str) -> tuple[Sequence[str], int]:
+    """Options of a theme, and how many of them a task has."""
+    return (THEMES[theme], 4) if theme else (TINY_OPTIONS, 3)
+
+
 @functools.cache
 def sets_of_sample(theme: str) -> frozenset[frozenset[str]]:
     """Sets of options that only tasks of the sample have, one of `HELD_OUT`.
@@ -122,7 +127,7 @@ def sets_of_sample(theme: str) -> frozenset[frozenset[str]]:
     out, a model could learn by heart which are left for a set, and would be wrong on the sample more often than by
     chance.
     """
-    sets = [*itertools.combinations(THEMES.get(theme, TINY_OPTIONS), 4 if theme else 3)]
+    sets = [*itertools.combinations(*_options(theme))]
     random.Random(stable_seed("hidden profile", theme)).shuffle(sets)
     return frozenset(map(frozenset, sets[: len(sets) // HELD_OUT]))
 

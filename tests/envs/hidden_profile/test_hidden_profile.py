@@ -271,12 +271,11 @@ def test_exercises_mark_and_name_facts_as_the_prompt_has_them():
     rng, marks, kinds = random.Random(0), Counter(), Counter()
     for _ in range(200):
         for (prompt,), answer in corpus._draw_drill(rng):
-            own, parts = (
-                listed_facts(prompt.content),
-                [part.split() for part in answer.partition(" ")[2][:-1].split(", ")],
-            )
+            own = listed_facts(prompt.content)
+            parts = [part.split() for part in answer.partition(" ")[2][:-1].split(", ")]
             kind = prompt.content.splitlines()[-1]
             kinds[kind] += 1
+            assert len(parts) == (6 if kind == "Name." else 8)
             if kind == "Name.":
                 assert all(fact in own and fact.endswith(option.title()) for fact, _, option in parts)
                 assert all(option[0].upper() == initial for _, initial, option in parts)
