@@ -1,8 +1,8 @@
 """Imitation texts of tiny hidden profiles: own facts, notes of what was read, and any vote.
 
-Answers are each of the agent's own facts, or two options of the three. A final vote begins with notes of the messages,
-in their order: the fact, and `own`, or `fresh` with the initial of its option where it is not among the agent's own.
-Then comes the first of these initials again, `none` where there is none.
+A message is the next two of the agent's own facts, in the order of its prompt. A final vote begins with notes of the
+messages, in their order: the fact, and `own`, or `fresh` with the initial of its option where it is not among the
+agent's own. Then comes the first of these initials again, `none` where there is none.
 
     read DryAmber own, NearBirch fresh B, CalmAmber own, NearBirch fresh B; fresh B: vote amber.
 
@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping
-from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
@@ -32,13 +30,13 @@ from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 DRILL = 0.6  # share of the prompts that are exercises
 NAME = 0.2  # share of the exercises in which the options of facts are to be named
 ALOUD = 0.7  # share of the exercises whose facts stand in messages
-FINAL = 0.5  # share of the other prompts that ask for the final vote
-FRESH = 0.4  # share of the messages that are the one fact which the sender alone has, others are any of its own
+FINAL = 0.6  # share of the other prompts that ask for the final vote
+SAID = 2  # facts of a message
 VOTES = 2  # answers to a prompt that asks for a vote
 TINY = {
     "heads": 2,
     "kv_heads": 1,
-    "steps": 3000,
+    "steps": 2400,
     "batch": 16,
     "texts": 48_000,
     "most_answers": 2,
@@ -48,7 +46,7 @@ TINY = {
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers: to each prompt every own fact or `VOTES` options, and exercises; no task."""
+    """`n` answers: a message or `VOTES` votes to a prompt, and exercises; no task."""
     env = HiddenProfileEnv(form="tiny")
 
     def texts(rng: random.Random) -> list[tuple[Conversation, str]]:
@@ -56,21 +54,22 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
             return _draw_drill(rng)
         conversation = _draw_conversation(env, rng)
         given = answers(conversation)
-        chosen = rng.sample(given, VOTES) if asks_for_vote(conversation[-1].content) else given
-        return [(conversation, answer) for answer in chosen]
+        return [(conversation, answer) for answer in rng.sample(given, min(VOTES, len(given)))]
 
     rngs = (random.Random(stable_seed("hidden profile demonstrations", seed, index)) for index in itertools.count())
     return list(itertools.islice((text for rng in rngs for text in texts(rng)), n))
 
 
 def answers(conversation: Conversation) -> list[str]:
-    """Notes and each option where a vote is asked for, else each fact of the agent's own."""
+    """Notes and each option where a vote is asked for, else the message."""
     names = options(conversation)
     own = facts(names, [conversation[0].content])
     if not asks_for_vote(conversation[-1].content):
-        return [f"known {fact_text(fact, tiny=True)}." for fact in own]
+        start = SAID * sum(not asks_for_vote(message.content) for message in conversation[:-1:2])
+        chosen = [fact_text(own[(start + n) % len(own)], tiny=True) for n in range(SAID)]
+        return [f"known {', '.join(chosen)}."]
     lines = [line for message in conversation[1:] if message.role == "user" for line in message.content.splitlines()]
-    read = [fact for line in lines for fact in facts(names, [line])[:1]]
+    read = [fact for line in lines for fact in facts(names, [line])[:SAID]]
     marks = ["own" if fact in own else f"fresh {fact[0][0].upper()}" for fact in read]
     notes = [f"{fact_text(fact, tiny=True)} {mark}" for fact, mark in zip(read, marks, strict=True)]
     fresh = next((option[0].upper() for option, word in read if (option, word) not in own), "none")
@@ -115,18 +114,10 @@ def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversatio
     conversations: dict[str, Conversation] = {agent: (Message("user", observations[agent]),) for agent in env.agents}
     last = env.rounds + 1
     for _ in range(last if rng.random() < FINAL else rng.randrange(last)):
-        said = {agent: _say(agent, past, profile, rng) for agent, past in conversations.items()}
+        said = {agent: rng.choice(answers(past)) for agent, past in conversations.items()}
         observations, *_ = env.step(said)
         conversations = {
             agent: (*past, Message("assistant", said[agent]), Message("user", observations[agent]))
             for agent, past in conversations.items()
         }
     return conversations[rng.choice(env.possible_agents)]
-
-
-def _say(agent: str, conversation: Conversation, profile: Mapping[str, Any], rng: random.Random) -> str:
-    """Draw what an agent says in a conversation that goes on."""
-    texts = answers(conversation)
-    hidden = profile["hidden_information"][int(agent.removeprefix("p")) - 1]
-    fresh = [text for text in texts if text == f"known {hidden}."]
-    return fresh[0] if fresh and rng.random() < FRESH else rng.choice(texts)
