@@ -68,9 +68,9 @@ else.
 
 `scripted:reference` says all its facts and votes for most points among those that it has read: it is always right.
 `scripted:alone` says nothing that helps and votes by its own facts: it is never right. `scripted:lazy` is silent. The
-tiny model says one of its facts, and votes by chance after notes of what it has read, which tell the facts that it had
-not itself (`read DryAmber own, NearBirch fresh B, CalmAmber own, NearBirch fresh B; fresh B: vote amber.`); its texts
-are of no task.
+tiny model says its facts, two in a message, and votes by chance after notes of what it has read, which tell the facts
+that it had not itself (`read DryAmber own, NearBirch fresh B, CalmAmber own, FastBirch fresh B; fresh B: vote amber.`);
+its texts are of no task.
 
 ## Version history
 

@@ -255,7 +255,8 @@ def test_imitated_texts_hold_no_solution():
                 chosen.update(vote[0].upper() == fresh[0] for vote in votes)
                 voted.update(names.index(vote) for vote in votes)
         else:
-            assert given == [f"known {fact}." for fact in listed_facts(conversation[0].content)]
+            known = listed_facts(conversation[0].content)
+            assert given in ([f"known {known[0]}, {known[1]}."], [f"known {known[2]}, {known[3]}."])
     assert noted > 150
     assert drilled > 800
     assert chosen[True] / chosen.total() == pytest.approx(1 / 3, abs=0.07)
@@ -297,17 +298,21 @@ def test_facts_of_imitated_texts_are_never_a_task():
     assert all(count / counts.total() == pytest.approx(1 / 6, abs=0.06) for count in counts.values())
 
 
-def test_a_vote_notes_each_message_in_its_order():
-    """Two rounds of three agents: each message, whether its fact is among the own, and the first that is not."""
+def test_messages_and_notes_of_one_conversation():
+    """Two rounds of three agents: own facts by twos; each fact read, whether it is an own one, the first that is not."""
     first = "You are p2. Options: amber, birch, cedar.\nFacts: DryAmber, CalmAmber, FastCedar, NearBirch.\nVote."
-    second = "p1: known DryAmber.\np3: known OpenBirch.\nSay."
-    third = "p1: known DryAmber.\np3: I have no idea, UnBirch.\nFinal vote."
-    turns = [first, "fresh none: vote amber.", "Say.", "known DryAmber.", second, "known NearBirch.", third]
+    second = "p1: known DryAmber, CalmAmber.\np3: known FlatAmber, OpenBirch.\nSay."
+    third = "p1: known DryAmber.\np3: I have no idea, UnBirch, FastCedar, OpenBirch, NearBirch.\nFinal vote."
+    says = ["known DryAmber, CalmAmber.", "known FastCedar, NearBirch."]
+    turns = [first, "fresh none: vote amber.", "Say.", says[0], second, says[1], third]
     conversation = tuple(Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns))
-    notes = "read DryAmber own, OpenBirch fresh B, DryAmber own; fresh B"
-    assert corpus.answers(conversation) == [f"{notes}: vote {option}." for option in ("amber", "birch", "cedar")]
+    notes = (
+        "read DryAmber own, CalmAmber own, FlatAmber fresh A, OpenBirch fresh B, DryAmber own, FastCedar own, "
+        "OpenBirch fresh B; fresh A"
+    )
     assert corpus.answers(conversation[:1])[0] == "fresh none: vote amber."
-    assert corpus.answers(conversation[:3])[3] == "known NearBirch."
+    assert [corpus.answers(conversation[:n]) for n in (3, 5)] == [says[:1], says[1:]]
+    assert corpus.answers(conversation) == [f"{notes}: vote {option}." for option in ("amber", "birch", "cedar")]
 
 
 def test_facts_are_read_in_both_forms():
