@@ -175,7 +175,9 @@ def of_episodes(file: Path, team: str, tasks: int, seed: int) -> Analysis:
     env = ready_env(stored.env, stored.keywords or {})
     names = team or (row.team if row is not None else "")
     made = parse_team(names, spec(stored.env), env.possible_agents, ModelOptions(), env.source, False)
-    drawn = Sampling(**row.sampling) if row is not None and "temperature" in row.sampling else Sampling()
+    drawn = Sampling()
+    if row is not None and "temperature" in row.sampling:
+        drawn = Sampling(**{**row.sampling, "stop": tuple(row.sampling["stop"])})  # a list in JSON
     ids = list(dict.fromkeys(episode.task for episode in stored.episodes))[:tasks]
     return measure(Players(env, made, dict.fromkeys(env.possible_agents, drawn), ids, seed), stored.env)
 

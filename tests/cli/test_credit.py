@@ -28,6 +28,16 @@ def test_the_worth_of_messages_is_kept_and_drawn_in_the_report(tmp_path, palaver
     assert "return per 100 tokens" in (run / "report.html").read_text()
 
 
+def test_the_worth_of_messages_from_the_row_of_a_language_model(tmp_path, palaver):
+    """Its sampling is read from JSON, which has no tuples."""
+    team = ["hidden-profile-v0", "form=tiny", "sampling.max_tokens=72", "--team", "tiny", "--n", "2"]
+    assert palaver("evaluate", *team, f"--row={tmp_path}").code == 0
+    row = tmp_path / "hidden-profile-v0--tiny.json"
+    found = json.loads(palaver("results", "analyse", str(row), "--tasks", "2", "--json").out)
+    assert found["episodes"] == 2
+    assert found["facts"]["n"] == 2 * 3  # one of each agent
+
+
 def test_a_folder_without_a_run(tmp_path, palaver):
     told = palaver("results", "analyse", str(tmp_path))
     assert told.code == 2
