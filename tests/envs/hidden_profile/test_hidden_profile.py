@@ -299,7 +299,7 @@ def test_facts_of_imitated_texts_are_never_a_task():
 
 
 def test_messages_and_notes_of_one_conversation():
-    """Two rounds of three agents: own facts by twos; each fact read, whether it is an own one, the first that is not."""
+    """Two rounds of three agents: own facts by twos; whether each fact read is an own one; the first that is not."""
     first = "You are p2. Options: amber, birch, cedar.\nFacts: DryAmber, CalmAmber, FastCedar, NearBirch.\nVote."
     second = "p1: known DryAmber, CalmAmber.\np3: known FlatAmber, OpenBirch.\nSay."
     third = "p1: known DryAmber.\np3: I have no idea, UnBirch, FastCedar, OpenBirch, NearBirch.\nFinal vote."
