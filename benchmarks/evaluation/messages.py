@@ -177,7 +177,7 @@ def of_episodes(file: Path, team: str, tasks: int, seed: int) -> Analysis:
     made = parse_team(names, spec(stored.env), env.possible_agents, ModelOptions(), env.source, False)
     drawn = Sampling()
     if row is not None and "temperature" in row.sampling:
-        drawn = Sampling(**{**row.sampling, "stop": tuple(row.sampling["stop"])})  # a list in JSON
+        drawn = Sampling(**{**row.sampling, "stop": tuple(row.sampling.get("stop", ()))})  # a list in JSON
     ids = list(dict.fromkeys(episode.task for episode in stored.episodes))[:tasks]
     return measure(Players(env, made, dict.fromkeys(env.possible_agents, drawn), ids, seed), stored.env)
 
