@@ -45,10 +45,12 @@ def last_object(text: str) -> dict[str, Any]:
     start = text.find("{")
     while start >= 0:
         try:
-            last, end = decoder.raw_decode(text, start)
+            # a slice, because an error counts the lines of its document up to where it is
+            last, size = decoder.raw_decode(text[start:])
+            end = start + size
         except ValueError as error:
             end = start + 1
-            read += getattr(error, "pos", len(text)) - start
+            read += getattr(error, "pos", len(text) - start)
             if read > MOST_READ:
                 raise UnreadError("unparseable", "JSON that is nested too deeply") from error
         except RecursionError as error:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.interventions import (
@@ -175,11 +176,11 @@ def of_episodes(file: Path, team: str, tasks: int, seed: int) -> Analysis:
     env = ready_env(stored.env, stored.keywords or {})
     names = team or (row.team if row is not None else "")
     made = parse_team(names, spec(stored.env), env.possible_agents, ModelOptions(), env.source, False)
-    drawn = Sampling()
-    if row is not None and "temperature" in row.sampling:
-        drawn = Sampling(**{**row.sampling, "stop": tuple(row.sampling.get("stop", ()))})  # a list in JSON
+    stated = {} if row is None else row.sampling  # of all agents, and under their names of those that differ
+    read = TypeAdapter(Sampling).validate_python
+    sampling = {agent: read(stated.get(agent, stated)) for agent in env.possible_agents}
     ids = list(dict.fromkeys(episode.task for episode in stored.episodes))[:tasks]
-    return measure(Players(env, made, dict.fromkeys(env.possible_agents, drawn), ids, seed), stored.env)
+    return measure(Players(env, made, sampling, ids, seed), stored.env)
 
 
 def measure(players: Players, env: str) -> Analysis:

@@ -15,7 +15,7 @@ DIGITS = "---:"
 KEYS = ("belief/gap", "belief/gap_max", "belief/gap_pooled")
 NAMES = ("an answer", "its maximum", "average of answers")
 PROFILE_KEYS = ("majority", "final", "initial", "mentioned")
-PROFILE_NAMES = ("majority right", "final votes right", "first votes right", "hidden facts said")
+PROFILE_NAMES = ("majority right", "final votes right", "first votes right", "hidden facts shared")
 PROFILE_HEAD = (
     "run",
     *(f"{name}: before, after" for name in PROFILE_NAMES),

@@ -31,7 +31,7 @@ DRILL = 0.6  # share of the prompts that are exercises
 NAME = 0.2  # share of the exercises in which the options of facts are to be named
 ALOUD = 0.7  # share of the exercises whose facts stand in messages
 FINAL = 0.6  # share of the other prompts that ask for the final vote
-SAID = 2  # facts of a message
+MESSAGE_FACTS = 2  # facts of a message
 VOTES = 2  # answers to a prompt that asks for a vote
 TINY = {
     "heads": 2,
@@ -65,11 +65,11 @@ def answers(conversation: Conversation) -> list[str]:
     names = options(conversation)
     own = facts(names, [conversation[0].content])
     if not asks_for_vote(conversation[-1].content):
-        start = SAID * sum(not asks_for_vote(message.content) for message in conversation[:-1:2])
-        chosen = [fact_text(own[(start + n) % len(own)], tiny=True) for n in range(SAID)]
+        start = MESSAGE_FACTS * sum(not asks_for_vote(message.content) for message in conversation[:-1:2])
+        chosen = [fact_text(own[(start + n) % len(own)], tiny=True) for n in range(MESSAGE_FACTS)]
         return [f"known {', '.join(chosen)}."]
     lines = [line for message in conversation[1:] if message.role == "user" for line in message.content.splitlines()]
-    read = [fact for line in lines for fact in facts(names, [line])[:SAID]]
+    read = [fact for line in lines for fact in facts(names, [line])[:MESSAGE_FACTS]]
     marks = ["own" if fact in own else f"fresh {fact[0][0].upper()}" for fact in read]
     notes = [f"{fact_text(fact, tiny=True)} {mark}" for fact, mark in zip(read, marks, strict=True)]
     fresh = next((option[0].upper() for option, word in read if (option, word) not in own), "none")
@@ -114,10 +114,10 @@ def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversatio
     conversations: dict[str, Conversation] = {agent: (Message("user", observations[agent]),) for agent in env.agents}
     last = env.rounds + 1
     for _ in range(last if rng.random() < FINAL else rng.randrange(last)):
-        said = {agent: rng.choice(answers(past)) for agent, past in conversations.items()}
-        observations, *_ = env.step(said)
+        actions = {agent: rng.choice(answers(past)) for agent, past in conversations.items()}
+        observations, *_ = env.step(actions)
         conversations = {
-            agent: (*past, Message("assistant", said[agent]), Message("user", observations[agent]))
+            agent: (*past, Message("assistant", actions[agent]), Message("user", observations[agent]))
             for agent, past in conversations.items()
         }
     return conversations[rng.choice(env.possible_agents)]

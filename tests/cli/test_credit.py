@@ -36,6 +36,11 @@ def test_the_worth_of_messages_from_the_row_of_a_language_model(tmp_path, palave
     found = json.loads(palaver("results", "analyse", str(row), "--tasks", "2", "--json").out)
     assert found["episodes"] == 2
     assert found["facts"]["n"] == 2 * 3  # one of each agent
+    stored = json.loads(row.read_text())
+    stored["sampling"]["p1"] = {**stored["sampling"], "max_tokens": 1}
+    row.write_text(json.dumps(stored))
+    other = json.loads(palaver("results", "analyse", str(row), "--tasks", "2", "--json").out)
+    assert other["facts"]["sent"] < found["facts"]["sent"]
 
 
 def test_a_folder_without_a_run(tmp_path, palaver):

@@ -41,7 +41,7 @@ def test_what_is_no_object_is_unparseable_and_quick(text):
     began = time.process_time()
     with pytest.raises(UnreadError, match="unparseable"):
         last_object(text)
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 5.0  # 0.15 s on a laptop; CPU seconds vary with the machine and its load
 
 
 def test_choices_are_read():

@@ -163,4 +163,4 @@ def test_no_text_raises_or_takes_long(number):
         assert isinstance(answers.read(text).key, str)
         assert isinstance(answers.hidden(text), str)
         answers.gold(text)
-        assert time.process_time() - start < 1.0
+        assert time.process_time() - start < 5.0
