@@ -236,7 +236,8 @@ def _ratios(config: RunConfig, algorithm: Algorithm, prompts_differ: bool) -> li
         (
             prompts_differ and algorithm.needs_group and a.turns == "independent" and a.group_by == "prompt",
             f"{algorithm.name} compares answers to one prompt, but in this workflow later prompts differ between "
-            "episodes: set algorithm.turns=tree, or algorithm.group_by=agent to compare over the whole task (Dr. MAS)",
+            "episodes: set algorithm.turns=tree, algorithm.group_by=turn to compare at each turn, or agent to compare "
+            "over the whole task (Dr. MAS)",
         ),
         (
             algorithm.order == "sequence" and not algorithm.pairs and a.joint == "cross",

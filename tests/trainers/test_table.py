@@ -41,6 +41,15 @@ def test_groups_by_prompt_compare_an_agents_lanes_at_a_turn():
     assert filled.advantage[order].tolist() == [-1.0, 1.0, -2.0, 2.0, -2.0, 2.0]
 
 
+def test_groups_by_turn_are_those_of_a_turn_whatever_the_prompts():
+    """Returns of agent a, discount 1: 3 and 2 in lane 0, 9 and 6 in lane 1; turn means 6 and 4."""
+    table = two_by_two()
+    at = places(table)
+    filled = add_advantages(table, OWN, AlgorithmConfig(discount=1.0, turns="independent", group_by="turn"))
+    order = [at[key] for key in (("a", 0, 0), ("a", 0, 1), ("a", 1, 0), ("a", 1, 1))]
+    assert filled.advantage[order].tolist() == [-3.0, 3.0, -2.0, 2.0]
+
+
 @pytest.mark.parametrize(("kind", "spread"), [("population", (3.5, 3.0)), ("unbiased", (14 / 3, 4.0))])
 def test_dr_mas_pools_all_of_an_agents_answers_to_a_task(kind, spread):
     """arXiv 2602.08847. Agent a: 1, 2, 3, 6, mean 3, squares 14 over 4 or 3. Agent b: 0, 0, 0, 4: 1 and 12."""

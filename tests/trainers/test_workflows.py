@@ -60,6 +60,7 @@ def test_what_is_known_at_once_is_left_alone():
     [
         ["algorithm.name=magrpo", "algorithm.turns=tree"],
         ["algorithm.name=magrpo", "algorithm.turns=independent", "algorithm.group_by=agent"],
+        ["algorithm.name=magrpo", "algorithm.turns=independent", "algorithm.group_by=turn"],
         ["algorithm.name=ippo", "algorithm.turns=independent"],
         ["algorithm.name=magrpo", "algorithm.turns=independent", "env.workflow=vote"],
     ],
@@ -70,7 +71,7 @@ def test_groups_that_are_asked_the_same(recipe, items):
 
 def test_groups_that_are_not_are_refused(recipe):
     config = load(recipe, ["algorithm.name=magrpo", "algorithm.turns=independent"])
-    with pytest.raises(ConfigError, match=r"algorithm\.turns=tree, or algorithm\.group_by=agent"):
+    with pytest.raises(ConfigError, match=r"algorithm\.turns=tree, algorithm\.group_by=turn"):
         prepare(config)
 
 

@@ -99,8 +99,10 @@ class AlgorithmConfig(Section):
         description="branch G ways every turn; only at the first; every turn from the best sibling; from each agent's "
         "best, agent by agent; or compare the alternatives of one message at a time (C3)",
     )
-    group_by: Literal["prompt", "agent"] = Field(
-        "prompt", description="compare answers to one prompt, or all of an agent's to one task (Dr. MAS)"
+    group_by: Literal["prompt", "turn", "agent"] = Field(
+        "prompt",
+        description="compare answers to one prompt, an agent's at one turn of a task whatever their prompts, or all of "
+        "an agent's to one task (Dr. MAS)",
     )
     discount: float = Field(1.0, ge=0, le=1, description="gamma, per turn")
     turn_weights: Literal["balanced", "rows"] = Field(

@@ -278,7 +278,7 @@ def add_advantages(
     if batch.action_row is not None:
         assert tokens is None  # refused with tools
         return _fill_steps(batch, algorithm, config, value, cost, total, bootstrap_values)
-    group = batch.group if config.group_by == "prompt" else task_groups(batch)
+    group = task_groups(batch) if config.group_by == "agent" else batch.group
     start = None if tokens is None else tokens.start(config.gae_lambda)
     joint = joint_returns(batch, algorithm, config, value, cost, bootstrap_values, start)
     returns = row_returns(joint, batch.member_step, batch.member_row, batch.agent)
