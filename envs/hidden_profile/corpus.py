@@ -66,7 +66,7 @@ def answers(conversation: Conversation, *, senders: bool = False) -> list[str]:
 
     Args:
         conversation: ends with a request of the environment.
-        senders: notes of facts that are not the agent's own name who sent them.
+        senders: notes name who sent a fact.
     """
     names = options(conversation)
     own = facts(names, [conversation[0].content])
@@ -75,10 +75,10 @@ def answers(conversation: Conversation, *, senders: bool = False) -> list[str]:
         chosen = [fact_text(own[(start + n) % len(own)], tiny=True) for n in range(MESSAGE_FACTS)]
         return [f"known {', '.join(chosen)}."]
     read = facts_read(conversation)
-    notes = []
-    for sender, fact in read:
-        words = ["own"] if fact in own else ["fresh", *([sender] if senders else []), fact[0][0].upper()]
-        notes.append(" ".join([fact_text(fact, tiny=True), *words]))
+    marks = ["own" if fact in own else f"fresh {fact[0][0].upper()}" for _, fact in read]
+    notes = [f"{fact_text(fact, tiny=True)} {mark}" for (_, fact), mark in zip(read, marks, strict=True)]
+    if senders:
+        notes = [f"{sender} {note}" for (sender, _), note in zip(read, notes, strict=True)]
     fresh = next((fact[0][0].upper() for _, fact in read if fact not in own), "none")
     listed = f"read {', '.join(notes)}; " if notes else ""
     return [f"{listed}fresh {fresh}: vote {option}." for option in names]
@@ -104,14 +104,14 @@ def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
             return HiddenProfile(tuple(sorted(names)), decoy, right, tuple(shared), tuple(hidden))
 
 
-def draw_drill(rng: random.Random, senders: float = 0.0) -> list[tuple[Conversation, str]]:
-    """Draw an exercise: to name the options of facts, or to mark facts of the prompt.
+def draw_facts(rng: random.Random, n: int) -> list[Fact]:
+    """Draw `n` facts of different attributes."""
+    return [(rng.choice(TINY_OPTIONS), word) for word in rng.sample(TINY_ATTRIBUTES, n)]
 
-    Args:
-        rng: of the draws.
-        senders: share of the exercises with messages whose marks also name the senders.
-    """
-    pairs = [(rng.choice(TINY_OPTIONS), word) for word in rng.sample(TINY_ATTRIBUTES, 10)]
+
+def draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
+    """Draw an exercise: to name the options of facts, or to mark facts of the prompt."""
+    pairs = draw_facts(rng, 10)
     words = [fact_text(fact, tiny=True) for fact in pairs]
     if rng.random() < NAME:
         prompt = (Message("user", f"Facts: {', '.join(words)}.\nName."),)
@@ -119,15 +119,10 @@ def draw_drill(rng: random.Random, senders: float = 0.0) -> list[tuple[Conversat
         return [(prompt, f"known {', '.join(rng.sample(named, 6))}.") for _ in range(2)]
     own, chosen = words[:5], rng.sample(words, 8)
     lines = [f"Facts: {', '.join(own)}."]
-    request, fresh = "Check.", dict.fromkeys(chosen, "fresh")
     if rng.random() < ALOUD:
-        by = {word: f"p{rng.randint(1, 3)}" for word in chosen}
-        lines += [f"{sender}: known {word}." for word, sender in by.items()]
-        if senders and rng.random() < senders:
-            request, fresh = "Check who.", {word: f"fresh {sender}" for word, sender in by.items()}
-    prompt = (Message("user", "\n".join([*lines, request])),)
-    marked = [f"{word} {'own' if word in own else fresh[word]}" for word in chosen]
-    return [(prompt, f"read {', '.join(marked)}.")]
+        lines += [f"p{rng.randint(1, 3)}: known {word}." for word in chosen]
+    prompt = (Message("user", "\n".join([*lines, "Check."])),)
+    return [(prompt, f"read {', '.join(f'{word} own' if word in own else f'{word} fresh' for word in chosen)}.")]
 
 
 def draw_conversation(
