@@ -3,11 +3,16 @@
 Every action is equally likely, so that no text shows a convention or which action is good. An answer restates what an
 action may have to depend on: the fireworks; what is known of the own cards, and whether by that they are playable
 (`sure`, `maybe`, `never`); the other's cards with the height of their fireworks, whether they are `next`, `later` or
-`past`, and what is known of them.
+`past`, and what is known of them. After `so` come a word for each card, and before the action those of the cards that
+it is about: `hinted` is an own card that may be playable and of which something is known, `ready` a card of the other's
+that is playable and of which the other knows something.
 
-    red 1, blue 0; own 1 any 2 maybe, 2 any any maybe; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past any any: play 2.
+    red 1, blue 0; own 1 any 2 maybe, 2 any any maybe; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past any any; so
+    hinted maybe, blue 1 ready, red 1 past: hinted play 1.
 
-A model of two layers compares only what stands together, which is why the heights are repeated.
+A model of two layers compares only what stands together, which is why the heights are repeated. The words before the
+action are there because training then has to prefer words, where without them it has to learn first which of the
+earlier words an action depends on.
 """
 
 from __future__ import annotations
@@ -19,13 +24,14 @@ from collections.abc import Mapping
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
 from palaver.envs.hanabi.env import HanabiEnv
-from palaver.envs.hanabi.prompts import read
+from palaver.envs.hanabi.prompts import PlayerView, read
 from palaver.envs.hanabi.reference import open_cards, playable
 from palaver.envs.hanabi.rules import FORMS, HeldCard, legal_actions
 
+HINTS = 3  # a hint is so many times as likely as another action in the games that prompts are of
 ANSWERS = 2  # to each prompt; they share its computation in training
 FORM = FORMS["mini"]
-TINY = {"steps": 2400, "batch": 8, "texts": 48_000, "most_answers": 2, "adam_lr": 0.003, "decay": 0.6}
+TINY = {"steps": 3600, "batch": 8, "texts": 58_000, "most_answers": 2, "muon_lr": 0.01, "adam_lr": 0.003, "decay": 0.6}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -48,19 +54,57 @@ def _answer(prompt: str, rng: random.Random) -> str:
         for hand in view.others.values()
         for place, held in enumerate(hand, start=1)
     )
-    return f"{fireworks}; own {own_cards}; sees {seen}: {rng.choice(view.actions)}."
+    action = rng.choice(view.actions)
+    return f"{fireworks}; own {own_cards}; sees {seen}; so {_summary(view)}: {_reason(view, action)} {action}."
+
+
+def _summary(view: PlayerView) -> str:
+    """A word for each own card, and colour, rank and a word for each of the other's."""
+    seen = [f"{held.card[0]} {held.card[1]} {_seen_word(held, view)}" for hand in view.others.values() for held in hand]
+    return ", ".join([" ".join(_own_word(held, view) for held in view.own), *seen])
+
+
+def _reason(view: PlayerView, action: str) -> str:
+    """The words of the cards that an action is about."""
+    kind, *words = action.split()
+    if kind != "hint":
+        return _own_word(view.own[int(words[0]) - 1], view)
+    hand = view.others[words[0]]
+    return " ".join(_seen_word(held, view) for held in hand if words[1] in (held.card[0], str(held.card[1])))
+
+
+def _own_word(held: HeldCard, view: PlayerView) -> str:
+    return _word(held, _fit(held, view.fireworks), "maybe", "hinted")
+
+
+def _seen_word(held: HeldCard, view: PlayerView) -> str:
+    return _word(held, _status(held, view.fireworks), "next", "ready")
+
+
+def _word(held: HeldCard, status: str, blank: str, marked: str) -> str:
+    """A status; `marked` in place of `blank` for a card of which its holder knows colour or rank."""
+    return marked if status == blank and 1 in (len(held.colours), len(held.ranks)) else status
 
 
 def _own(held: HeldCard, fireworks: Mapping[str, int]) -> str:
+    return f"{_known(held)} {_fit(held, fireworks)}"
+
+
+def _fit(held: HeldCard, fireworks: Mapping[str, int]) -> str:
+    """Whether a card is playable by what its holder knows."""
     fits = {playable(card, fireworks) for card in open_cards(held)}
-    return f"{_known(held)} {'maybe' if len(fits) == 2 else 'sure' if True in fits else 'never'}"
+    return "maybe" if len(fits) == 2 else "sure" if True in fits else "never"
 
 
 def _seen(held: HeldCard, fireworks: Mapping[str, int]) -> str:
     colour, rank = held.card
-    height = fireworks[colour]
-    status = "next" if playable(held.card, fireworks) else "past" if rank <= height else "later"
-    return f"{colour} {rank} on {height} {status} {_known(held)}"
+    return f"{colour} {rank} on {fireworks[colour]} {_status(held, fireworks)} {_known(held)}"
+
+
+def _status(held: HeldCard, fireworks: Mapping[str, int]) -> str:
+    """Place of a card that is seen in the order of its firework."""
+    colour, rank = held.card
+    return "next" if playable(held.card, fireworks) else "past" if rank <= fireworks[colour] else "later"
 
 
 def _known(held: HeldCard) -> str:
@@ -70,7 +114,7 @@ def _known(held: HeldCard) -> str:
 
 
 def _draw_prompt(rng: random.Random) -> str:
-    """Draw a prompt of a game of random actions."""
+    """Draw a prompt of a game of random actions, more of them hints, so that much is known of cards."""
     env = _make_env()
     cards = FORM.cards()
     rng.shuffle(cards)
@@ -80,7 +124,9 @@ def _draw_prompt(rng: random.Random) -> str:
     while env.agents:
         agent = env.agents[env.game.mover()]
         prompts.append(observations[agent])
-        observations, *_ = env.step({agent: rng.choice(legal_actions(env.game))})
+        legal = legal_actions(env.game)
+        weights = [HINTS if action.startswith("hint") else 1 for action in legal]
+        observations, *_ = env.step({agent: rng.choices(legal, weights)[0]})
     return rng.choice(prompts)
 
 

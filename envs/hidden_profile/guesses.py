@@ -9,12 +9,10 @@ new to the agent, whoever has sent it:
 
     p2 LargeCedar <guess>LargeCedar
 
-The fact stands behind the name once more, as in the notes: copying what follows a word is what a model of two layers
-learns first.
-
 Half of the exercises have senders. In these all facts of messages are new, and most go on with the question, which is
-answered by any fact that the other has sent. So an exercise shows whose a fact is, an episode that it is new, and no
-text that it has to be both.
+answered by all facts that the other has sent (`p2 NearBirch, p2 DryAmber.`). So an exercise shows whose a fact is, an
+episode that it is new, and no text that it has to be both. The fact stands behind the name as it does in the notes,
+because to copy what follows a word is the first thing that a model of two layers learns.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ SENDERS = 0.5  # share of the exercises that have senders
 ASKED = 0.6  # share of these that go on with a question
 FINAL = 0.7  # share of the other prompts that ask for the final vote, or follow it
 GUESS = 0.4  # share of these that ask for a guess
-TINY = {**corpus.TINY, "steps": 4000, "texts": 80_000}
+TINY = {**corpus.TINY, "heads": 4, "kv_heads": 2, "muon_lr": 0.01, "steps": 4000, "texts": 80_000}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -66,11 +64,12 @@ def guesses(conversation: Conversation, other: str) -> list[str]:
     """Each fact that an agent has read and had not itself, as an answer."""
     own = facts(options(conversation), [conversation[0].content])
     read = [fact for _, fact in corpus.facts_read(conversation)]
-    return [_answer(other, fact_text(fact, tiny=True)) for fact in dict.fromkeys(read) if fact not in own]
+    words = [fact_text(fact, tiny=True) for fact in dict.fromkeys(read) if fact not in own]
+    return [f"{other} {word} <guess>{word}" for word in words]
 
 
 def draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
-    """Draw an exercise: to mark facts and their senders, or to name facts of one sender after that."""
+    """Draw an exercise: to mark facts and their senders, or to name the facts of one sender after that."""
     words = [fact_text(fact, tiny=True) for fact in corpus.draw_facts(rng, 13)]
     sent = [(f"p{rng.randint(1, 3)}", word) for word in words[5:]]
     lines = [f"Facts: {', '.join(words[:5])}.", *(f"{sender}: known {word}." for sender, word in sent), "Check who."]
@@ -80,12 +79,7 @@ def draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
         return [(conversation, f"read {notes}.")]
     other = rng.choice(sent)[0]
     conversation = (*conversation, Message("assistant", f"read {notes}."), question(other))
-    given = [_answer(other, word) for sender, word in sent if sender == other]
-    return [(conversation, answer) for answer in rng.sample(given, min(corpus.VOTES, len(given)))]
-
-
-def _answer(other: str, fact: str) -> str:
-    return f"{other} {fact} <guess>{fact}"
+    return [(conversation, f"{', '.join(f'{other} {word}' for sender, word in sent if sender == other)}.")]
 
 
 _act = functools.partial(corpus.answers, senders=True)

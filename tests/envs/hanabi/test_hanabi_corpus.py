@@ -19,7 +19,7 @@ def texts():
 def test_answers_are_read_as_the_action_at_their_end(texts):
     for conversation, answer in texts:
         actions = prompts.read(conversation[0].content).actions
-        assert answer.endswith(f": {actions[action_index(answer, actions)]}.")
+        assert answer.endswith(f" {actions[action_index(answer, actions)]}.")
 
 
 def test_no_action_is_preferred(texts):
@@ -28,7 +28,7 @@ def test_no_action_is_preferred(texts):
     for conversation, answer in texts:
         actions = prompts.read(conversation[0].content).actions
         if len(actions) == 5:
-            places[actions.index(answer.rpartition(": ")[2].removesuffix("."))] += 1
+            places[action_index(answer, actions)] += 1
     total = places.total()
     assert total > 400
     assert all(abs(count / total - 0.2) < 4 * (0.16 / total) ** 0.5 for count in places.values())
@@ -48,14 +48,26 @@ def _restated(fireworks, own, other):
 
 def test_texts_restate_what_the_prompt_shows(texts):
     assert _restated("red 1, blue 0", "1 ?/2, 2 red/1", "1 blue 1 (?/1), 2 red 1 (red/?)") == (
-        "red 1, blue 0; own 1 any 2 maybe, 2 red 1 never; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past red any"
+        "red 1, blue 0; own 1 any 2 maybe, 2 red 1 never; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past red any; so "
+        "hinted never, blue 1 ready, red 1 past"
     )
     assert _restated("red 1, blue 1", "1 blue/?, 2 ?/2", "1 blue 2 (?/?), 2 red 2 (?/2)") == (
-        "red 1, blue 1; own 1 blue any maybe, 2 any 2 sure; sees 1 blue 2 on 1 next any any, 2 red 2 on 1 next any 2"
+        "red 1, blue 1; own 1 blue any maybe, 2 any 2 sure; sees 1 blue 2 on 1 next any any, 2 red 2 on 1 next any 2; "
+        "so hinted sure, blue 2 next, red 2 ready"
     )
     assert _restated("red 0, blue 0", "1 ?/1, 2 red/2", "1 blue 2 (blue/?)") == (
-        "red 0, blue 0; own 1 any 1 sure, 2 red 2 never; sees 1 blue 2 on 0 later blue any"
+        "red 0, blue 0; own 1 any 1 sure, 2 red 2 never; sees 1 blue 2 on 0 later blue any; so sure never, blue 2 later"
     )
     assert corpus.demonstrations(10, 0) == texts[:10]
     assert corpus.demonstrations(10, 1) != texts[:10]
     assert all(len(conversation) == 1 for conversation, _ in texts)
+
+
+def test_the_words_of_an_actions_cards_stand_before_it():
+    prompt = (
+        "Hanabi. You are p1. Fireworks of ranks 1 to 2.\nFireworks: red 1, blue 0.\nTokens: 2 of 3.\n"
+        "Your cards: 1 ?/2, 2 red/1.\np2 holds: 1 red 2 (?/2), 2 blue 2 (?/?).\n"
+        "Actions: play 1, discard 2, hint p2 2, hint p2 blue."
+    )
+    ends = {corpus._answer(prompt, random.Random(seed)).rpartition(": ")[2] for seed in range(40)}
+    assert ends == {"hinted play 1.", "never discard 2.", "ready later hint p2 2.", "later hint p2 blue."}
