@@ -91,7 +91,7 @@ def _own(held: HeldCard, fireworks: Mapping[str, int]) -> str:
 
 
 def _fit(held: HeldCard, fireworks: Mapping[str, int]) -> str:
-    """Whether a card is playable by what its holder knows."""
+    """Playability of a card by what its holder knows."""
     fits = {playable(card, fireworks) for card in open_cards(held)}
     return "maybe" if len(fits) == 2 else "sure" if True in fits else "never"
 
