@@ -82,7 +82,7 @@ def _seen_word(held: HeldCard, view: PlayerView) -> str:
 
 
 def _word(held: HeldCard, status: str, blank: str, marked: str) -> str:
-    """A status; `marked` in place of `blank` for a card of which its holder knows colour or rank."""
+    """A status; `marked` in place of `blank` if the holder knows colour or rank."""
     return marked if status == blank and 1 in (len(held.colours), len(held.ranks)) else status
 
 
@@ -114,7 +114,10 @@ def _known(held: HeldCard) -> str:
 
 
 def _draw_prompt(rng: random.Random) -> str:
-    """Draw a prompt of a game of random actions, more of them hints, so that much is known of cards."""
+    """Draw a prompt of a game of random actions.
+
+    More of them are hints, so that much is known of cards.
+    """
     env = _make_env()
     cards = FORM.cards()
     rng.shuffle(cards)
