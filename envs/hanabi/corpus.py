@@ -26,9 +26,10 @@ from palaver.envs.base.tasks import Task
 from palaver.envs.hanabi.env import HanabiEnv
 from palaver.envs.hanabi.prompts import PlayerView, read
 from palaver.envs.hanabi.reference import open_cards, playable
-from palaver.envs.hanabi.rules import FORMS, HeldCard, legal_actions
+from palaver.envs.hanabi.rules import FORMS, HeldCard, hint_of, legal_actions
 
 HINTS = 3  # a hint is so many times as likely as another action in the games that prompts are of
+KNOWN = {"maybe": "hinted", "next": "ready"}  # a status -> its name for a card of which its holder knows something
 ANSWERS = 2  # to each prompt; they share its computation in training
 FORM = FORMS["mini"]
 TINY = {"steps": 3600, "batch": 8, "texts": 58_000, "most_answers": 2, "muon_lr": 0.01, "adam_lr": 0.003, "decay": 0.6}
@@ -60,30 +61,25 @@ def _answer(prompt: str, rng: random.Random) -> str:
 
 def _summary(view: PlayerView) -> str:
     """A word for each own card, and colour, rank and a word for each of the other's."""
-    seen = [f"{held.card[0]} {held.card[1]} {_seen_word(held, view)}" for hand in view.others.values() for held in hand]
-    return ", ".join([" ".join(_own_word(held, view) for held in view.own), *seen])
+    own = " ".join(_word(held, _fit(held, view.fireworks)) for held in view.own)
+    cards = [held for hand in view.others.values() for held in hand]
+    seen = [f"{held.card[0]} {held.card[1]} {_word(held, _status(held, view.fireworks))}" for held in cards]
+    return ", ".join([own, *seen])
 
 
 def _reason(view: PlayerView, action: str) -> str:
     """The words of the cards that an action is about."""
     kind, *words = action.split()
     if kind != "hint":
-        return _own_word(view.own[int(words[0]) - 1], view)
-    hand = view.others[words[0]]
-    return " ".join(_seen_word(held, view) for held in hand if words[1] in (held.card[0], str(held.card[1])))
+        held = view.own[int(words[0]) - 1]
+        return _word(held, _fit(held, view.fireworks))
+    marked = [held for held in view.others[words[0]] if held.has(hint_of(words[1]))]
+    return " ".join(_word(held, _status(held, view.fireworks)) for held in marked)
 
 
-def _own_word(held: HeldCard, view: PlayerView) -> str:
-    return _word(held, _fit(held, view.fireworks), "maybe", "hinted")
-
-
-def _seen_word(held: HeldCard, view: PlayerView) -> str:
-    return _word(held, _status(held, view.fireworks), "next", "ready")
-
-
-def _word(held: HeldCard, status: str, blank: str, marked: str) -> str:
-    """A status; `marked` in place of `blank` if the holder knows colour or rank."""
-    return marked if status == blank and 1 in (len(held.colours), len(held.ranks)) else status
+def _word(held: HeldCard, status: str) -> str:
+    """A card's status, or its name in `KNOWN` if the holder knows colour or rank."""
+    return KNOWN.get(status, status) if 1 in (len(held.colours), len(held.ranks)) else status
 
 
 def _own(held: HeldCard, fireworks: Mapping[str, int]) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 from palaver.core import Conversation, stable_seed
 from palaver.envs.base.scripted import observed
 from palaver.envs.hanabi.prompts import PlayerView, read
-from palaver.envs.hanabi.rules import Card, HeldCard
+from palaver.envs.hanabi.rules import Card, HeldCard, hint_of
 
 Convention = Literal["first", "last", "certain"]
 
@@ -83,8 +83,7 @@ def _hint(view: PlayerView, convention: Convention) -> str:
     for agent, hand in view.others.items():
         for action in (action for action in view.actions if action.startswith(f"hint {agent} ")):
             word = action.split()[2]
-            hint = int(word) if word.isdecimal() else word
-            after = tuple(held.with_hint(hint) for held in hand)
+            after = tuple(held.with_hint(hint_of(word)) for held in hand)
             if convention == "certain":
                 useful = any(
                     playable(held.card, view.fireworks) and len(open_cards(new)) < len(open_cards(held))

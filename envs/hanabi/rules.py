@@ -124,6 +124,11 @@ def deal(form: HanabiForm, cards: Sequence[Card], players: int) -> HanabiState:
     return HanabiState(form, hands, tuple(cards[size * players :]), fireworks, form.tokens, form.lives)
 
 
+def hint_of(word: str) -> str | int:
+    """Colour or rank of a hint, from the last word of its action."""
+    return int(word) if word.isdecimal() else word
+
+
 def legal_actions(state: HanabiState) -> list[str]:
     """Legal actions as words.
 
@@ -149,7 +154,7 @@ def act(state: HanabiState, action: str) -> HanabiState:
     state = replace(state, turn=state.turn + 1, left=left)
     player = (state.turn - 1) % len(state.hands)
     if verb == "hint":
-        hint = int(words[1]) if words[1].isdecimal() else words[1]
+        hint = hint_of(words[1])
         listener = int(words[0][1:]) - 1
         hand = tuple(held.with_hint(hint) for held in state.hands[listener])
         return replace(state, hands=_with(state.hands, listener, hand), tokens=state.tokens - 1)
