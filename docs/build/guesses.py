@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from palaver.benchmarks.experiments import orders
@@ -22,6 +23,15 @@ PROFILE_HEAD = (
     "return after, of 2",
     "CPU seconds",
 )
+GUESS_HEAD = (
+    "run",
+    "F1 of the guess: before, after",
+    "majority right: before, after",
+    "final votes right: before, after",
+    "return after, without the guess's reward",
+    "mean tokens of a completion: before, after",
+    "CPU seconds",
+)
 HEAD = ("seed", *(f"{name}: before, after" for name in NAMES), "CPU seconds")
 
 
@@ -31,6 +41,7 @@ def parts(kept_runs: Path) -> dict[str, str]:
     return {
         "bayes": _table(HEAD, kept / "kuhn", _row),
         "profile": _table(PROFILE_HEAD, kept / "profile", _profile),
+        "profile-guesses": _table(GUESS_HEAD, kept / "profile-guesses", _profile_guesses),
         "orders": orders.table(read(kept / "orders" / "runs.jsonl")),
     }
 
@@ -52,3 +63,11 @@ def _row(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
 def _profile(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
     shares = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in PROFILE_KEYS]
     return (name, *shares, f"{last['mean']:.3f} [{last['low']:.3f}, {last['high']:.3f}]", f"{last['cpu_s']:.0f}")
+
+
+def _profile_guesses(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
+    keys = ("inference/accuracy", "majority", "final")
+    shares = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in keys]
+    votes = last["components"]["majority"] + last["components"]["own"]
+    tokens = ", ".join(f"{fmean(record['tokens'].values()):.1f}" for record in (first, last))
+    return (name, *shares, f"{votes:.3f}", tokens, f"{last['cpu_s']:.0f}")

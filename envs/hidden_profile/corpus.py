@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable, Sequence
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
 from palaver.envs.hidden_profile.env import HiddenProfileEnv
-from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, HiddenProfile, fact_text, row
+from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, Fact, HiddenProfile, fact_text, row
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
 
 DRILL = 0.6  # share of the prompts that are exercises
@@ -51,8 +52,8 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
     def texts(rng: random.Random) -> list[tuple[Conversation, str]]:
         if rng.random() < DRILL:
-            return _draw_drill(rng)
-        conversation = _draw_conversation(env, rng)
+            return draw_drill(rng)
+        conversation = draw_conversation(env, rng, FINAL, answers)
         given = answers(conversation)
         return [(conversation, answer) for answer in rng.sample(given, min(VOTES, len(given)))]
 
@@ -60,21 +61,34 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     return list(itertools.islice((text for rng in rngs for text in texts(rng)), n))
 
 
-def answers(conversation: Conversation) -> list[str]:
-    """Notes and each option where a vote is asked for, else the message."""
+def answers(conversation: Conversation, *, senders: bool = False) -> list[str]:
+    """Notes and each option where a vote is asked for, else the message.
+
+    Args:
+        conversation: ends with a request of the environment.
+        senders: notes name who sent a fact.
+    """
     names = options(conversation)
     own = facts(names, [conversation[0].content])
     if not asks_for_vote(conversation[-1].content):
         start = MESSAGE_FACTS * sum(not asks_for_vote(message.content) for message in conversation[:-1:2])
         chosen = [fact_text(own[(start + n) % len(own)], tiny=True) for n in range(MESSAGE_FACTS)]
         return [f"known {', '.join(chosen)}."]
-    lines = [line for message in conversation[1:] if message.role == "user" for line in message.content.splitlines()]
-    read = [fact for line in lines for fact in facts(names, [line])[:MESSAGE_FACTS]]
-    marks = ["own" if fact in own else f"fresh {fact[0][0].upper()}" for fact in read]
-    notes = [f"{fact_text(fact, tiny=True)} {mark}" for fact, mark in zip(read, marks, strict=True)]
-    fresh = next((option[0].upper() for option, word in read if (option, word) not in own), "none")
+    read = facts_read(conversation)
+    marks = ["own" if fact in own else f"fresh {fact[0][0].upper()}" for _, fact in read]
+    notes = [f"{fact_text(fact, tiny=True)} {mark}" for (_, fact), mark in zip(read, marks, strict=True)]
+    if senders:
+        notes = [f"{sender} {note}" for (sender, _), note in zip(read, notes, strict=True)]
+    fresh = next((fact[0][0].upper() for _, fact in read if fact not in own), "none")
     listed = f"read {', '.join(notes)}; " if notes else ""
     return [f"{listed}fresh {fresh}: vote {option}." for option in names]
+
+
+def facts_read(conversation: Conversation) -> list[tuple[str, Fact]]:
+    """Senders and facts of the messages that an agent has read, in their order."""
+    names = options(conversation)
+    lines = [line for message in conversation[1:] if message.role == "user" for line in message.content.splitlines()]
+    return [(line.split(":")[0], fact) for line in lines for fact in facts(names, [line])[:MESSAGE_FACTS]]
 
 
 def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
@@ -90,11 +104,16 @@ def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
             return HiddenProfile(tuple(sorted(names)), decoy, right, tuple(shared), tuple(hidden))
 
 
-def _draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
-    """Draw an exercise: to name the options of facts, or to mark facts of the prompt."""
-    pairs = [(rng.choice(TINY_OPTIONS), word) for word in rng.sample(TINY_ATTRIBUTES, 10)]
+def draw_facts(rng: random.Random, n: int) -> list[Fact]:
+    """Draw `n` facts of different attributes."""
+    return [(rng.choice(TINY_OPTIONS), word) for word in rng.sample(TINY_ATTRIBUTES, n)]
+
+
+def draw_drill(rng: random.Random, name: float = NAME) -> list[tuple[Conversation, str]]:
+    """Draw an exercise: to name the options of facts (in a share `name`), or to mark facts of the prompt."""
+    pairs = draw_facts(rng, 10)
     words = [fact_text(fact, tiny=True) for fact in pairs]
-    if rng.random() < NAME:
+    if rng.random() < name:
         prompt = (Message("user", f"Facts: {', '.join(words)}.\nName."),)
         named = [f"{word} {option[0].upper()} {option}" for word, (option, _) in zip(words, pairs, strict=True)]
         return [(prompt, f"known {', '.join(rng.sample(named, 6))}.") for _ in range(2)]
@@ -106,15 +125,24 @@ def _draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
     return [(prompt, f"read {', '.join(f'{word} own' if word in own else f'{word} fresh' for word in chosen)}.")]
 
 
-def _draw_conversation(env: HiddenProfileEnv, rng: random.Random) -> Conversation:
-    """Draw an agent's conversation at some turn of an episode."""
+def draw_conversation(
+    env: HiddenProfileEnv, rng: random.Random, final: float, policy: Callable[[Conversation], Sequence[str]]
+) -> Conversation:
+    """Draw an agent's conversation at some turn of an episode.
+
+    Args:
+        env: is played.
+        rng: of the draws.
+        final: share of the conversations that end with the request of the final vote.
+        policy: possible answers to a conversation, which are equally likely.
+    """
     profile = row("", _draw_profile(rng, len(env.possible_agents)), "demonstration")
     env.tasks = (Task("demonstration", profile),)
     observations, _ = env.reset(seed=rng.getrandbits(31), options={"task": 0})
     conversations: dict[str, Conversation] = {agent: (Message("user", observations[agent]),) for agent in env.agents}
     last = env.rounds + 1
-    for _ in range(last if rng.random() < FINAL else rng.randrange(last)):
-        actions = {agent: rng.choice(answers(past)) for agent, past in conversations.items()}
+    for _ in range(last if rng.random() < final else rng.randrange(last)):
+        actions = {agent: rng.choice(policy(past)) for agent, past in conversations.items()}
         observations, *_ = env.step(actions)
         conversations = {
             agent: (*past, Message("assistant", actions[agent]), Message("user", observations[agent]))

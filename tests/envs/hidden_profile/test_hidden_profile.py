@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 from collections import Counter
 
 import pytest
 
 import palaver
 from palaver.core import ConfigError, Message, PalaverWarning, TaskError
-from palaver.envs.hidden_profile import corpus, reference
+from palaver.envs.hidden_profile import corpus, guesses, reference
 from palaver.envs.hidden_profile.generate import HiddenProfile, design_faults, draw, favoured, generate
 from palaver.envs.hidden_profile.reward import has_majority, mentioned, vote_of, vote_rewards
 
@@ -271,7 +272,7 @@ def listed_facts(prompt):
 def test_exercises_mark_and_name_facts_as_the_prompt_has_them():
     rng, marks, kinds = random.Random(0), Counter(), Counter()
     for _ in range(200):
-        for (prompt,), answer in corpus._draw_drill(rng):
+        for (prompt,), answer in corpus.draw_drill(rng):
             own = listed_facts(prompt.content)
             parts = [part.split() for part in answer.partition(" ")[2][:-1].split(", ")]
             kind = prompt.content.splitlines()[-1]
@@ -319,3 +320,61 @@ def test_facts_are_read_in_both_forms():
     texts = ["Exeter is modern, CalmAmber.", "xCalmBirch, calmBirch, CalmBirches, amber is new. Exeter is modern"]
     assert reference.facts(["Exeter", "amber"], texts) == [("Exeter", "modern"), ("amber", "new"), ("amber", "calm")]
     assert reference.facts([], texts) == [("amber", "calm")]
+
+
+def test_exercises_with_senders_mark_facts_and_list_those_of_one_sender():
+    rng, kinds, marks = random.Random(1), Counter(), Counter()
+    for _ in range(200):
+        for conversation, answer in guesses.draw_drill(rng):
+            head, *messages, request = conversation[0].content.splitlines()
+            assert request == "Check who."
+            own = {*listed_facts(head)}
+            lines = [re.fullmatch(r"(p[123]): known (\w+)\.", message).groups() for message in messages]
+            notes = [f"{sender} {word} {'own' if word in own else 'fresh'}" for sender, word in lines]
+            marks.update(note.split()[-1] for note in notes)
+            kinds[len(conversation)] += 1
+            if len(conversation) == 1:
+                assert answer == f"read {', '.join(notes)}."
+            else:
+                assert conversation[1] == Message("assistant", f"read {', '.join(notes)}.")
+                assert conversation[2] == guesses.question(answer[:2])
+                assert answer == f"{', '.join(note for note in notes if note.startswith(answer[:2]))}."
+    assert kinds[1] / kinds.total() == pytest.approx(1 - guesses.ASKED, abs=0.1)
+    assert marks["own"] / marks.total() == pytest.approx(1 / 2, abs=0.05)
+
+
+def test_imitated_guesses_hold_no_solution():
+    """Each fact that is new to the agent is named alike, whoever has sent it."""
+    right, texts = Counter(), guesses.demonstrations(4000, 0)
+    for conversation, answer in texts:
+        if not conversation[-1].content.startswith("Guess: ") or len(conversation) == 3:
+            continue
+        other, named = answer[:2], answer.partition(" <guess>")[2]
+        assert conversation[-1] == guesses.question(other)
+        senders = {word.title() + option.title(): sender for sender, (option, word) in corpus.facts_read(conversation)}
+        assert named in senders
+        assert named not in listed_facts(conversation[0].content)
+        right[senders[named] == other] += 1
+    assert right.total() > 150
+    assert right[True] / right.total() == pytest.approx(1 / 2, abs=0.08)
+    assert guesses.demonstrations(8, 0) == texts[:8]
+
+
+def test_notes_with_senders():
+    first = "You are p2. Options: amber, birch, cedar.\nFacts: DryAmber, CalmAmber, FastCedar, NearBirch.\nVote."
+    last = "p1: known DryAmber, OpenCedar.\np3: known FlatAmber.\nFinal vote."
+    conversation = tuple(Message("assistant" if n % 2 else "user", text) for n, text in enumerate([first, "-", last]))
+    notes = "read p1 DryAmber own, p1 OpenCedar fresh C, p3 FlatAmber fresh A; fresh C: vote amber."
+    assert corpus.answers(conversation, senders=True)[0] == notes
+    listed = "p1 DryAmber own, p1 OpenCedar fresh; fresh OpenCedar"
+    assert guesses.guesses(conversation, "p1") == [f"{listed} <guess>OpenCedar", f"{listed} <guess>FlatAmber"]
+
+
+def test_the_question_of_the_corpus_is_that_of_the_environment():
+    env = palaver.make("hidden-profile-v0", form="tiny", infer="after")
+    observations, _ = env.reset(seed=3, options={"task": 0})
+    for _ in range(4):
+        observations, *_ = env.step(dict.fromkeys(env.agents, "vote amber"))
+    assert all(
+        text in {guesses.question(other).content for other in ("p1", "p2", "p3")} for text in observations.values()
+    )
