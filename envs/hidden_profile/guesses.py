@@ -62,7 +62,7 @@ def question(other: str) -> Message:
 
 
 def guesses(conversation: Conversation, other: str) -> list[str]:
-    """Answers: the facts that an agent has sent, with marks, and then any fact that is new to the reader."""
+    """List the facts that an agent has sent, and name any that is new to the reader."""
     own = facts(options(conversation), [conversation[0].content])
     read = [(sender, fact_text(fact, tiny=True), fact in own) for sender, fact in corpus.facts_read(conversation)]
     new = dict.fromkeys(word for _, word, known in read if not known)
