@@ -110,7 +110,12 @@ def draw_facts(rng: random.Random, n: int) -> list[Fact]:
 
 
 def draw_drill(rng: random.Random, name: float = NAME) -> list[tuple[Conversation, str]]:
-    """Draw an exercise: to name the options of facts (in a share `name`), or to mark facts of the prompt."""
+    """Draw an exercise: to name the options of facts, or to mark facts of the prompt.
+
+    Args:
+        rng: of the draws.
+        name: share of the first kind.
+    """
     pairs = draw_facts(rng, 10)
     words = [fact_text(fact, tiny=True) for fact in pairs]
     if rng.random() < name:

@@ -71,7 +71,7 @@ def guesses(conversation: Conversation, other: str) -> list[str]:
 
 
 def draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
-    """Draw an exercise: to mark facts and their senders, or to list those of one sender after that."""
+    """Draw an exercise: to mark facts and their senders, or then to list those of one."""
     words = [fact_text(fact, tiny=True) for fact in corpus.draw_facts(rng, 10)]
     own = words[:5]
     sent = [(f"p{rng.randint(1, 3)}", word, word in own) for word in rng.sample(words, 8)]
@@ -85,7 +85,7 @@ def draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
 
 
 def _listed(read: Sequence[tuple[str, str, bool]], other: str = "") -> str:
-    """Facts that were read, those of one sender if it is named: sender, fact, and whether it is known."""
+    """Format facts with their senders and marks, those of one sender if it is named."""
     marks = {True: "own", False: "fresh"}
     return ", ".join(f"{sender} {word} {marks[known]}" for sender, word, known in read if other in ("", sender))
 
