@@ -61,13 +61,17 @@ def _row(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
 
 
 def _profile(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
-    shares = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in PROFILE_KEYS]
+    shares = _shares(PROFILE_KEYS, first, last)
     return (name, *shares, f"{last['mean']:.3f} [{last['low']:.3f}, {last['high']:.3f}]", f"{last['cpu_s']:.0f}")
 
 
 def _profile_guesses(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
-    keys = ("inference/accuracy", "majority", "final")
-    shares = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in keys]
+    shares = _shares(("inference/accuracy", "majority", "final"), first, last)
     votes = last["components"]["majority"] + last["components"]["own"]
     tokens = ", ".join(f"{fmean(record['tokens'].values()):.1f}" for record in (first, last))
     return (name, *shares, f"{votes:.3f}", tokens, f"{last['cpu_s']:.0f}")
+
+
+def _shares(keys: Sequence[str], first: Evaluation, last: Evaluation) -> list[str]:
+    """Metrics before and after."""
+    return [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in keys]

@@ -104,9 +104,9 @@ def _draw_profile(rng: random.Random, participants: int) -> HiddenProfile:
             return HiddenProfile(tuple(sorted(names)), decoy, right, tuple(shared), tuple(hidden))
 
 
-def draw_facts(rng: random.Random, n: int) -> list[Fact]:
-    """Draw `n` facts of different attributes."""
-    return [(rng.choice(TINY_OPTIONS), word) for word in rng.sample(TINY_ATTRIBUTES, n)]
+def draw_facts(rng: random.Random) -> list[Fact]:
+    """Draw the ten facts of an exercise, of different attributes."""
+    return [(rng.choice(TINY_OPTIONS), word) for word in rng.sample(TINY_ATTRIBUTES, 10)]
 
 
 def draw_drill(rng: random.Random, name: float = NAME) -> list[tuple[Conversation, str]]:
@@ -116,7 +116,7 @@ def draw_drill(rng: random.Random, name: float = NAME) -> list[tuple[Conversatio
         rng: of the draws.
         name: share of the first kind.
     """
-    pairs = draw_facts(rng, 10)
+    pairs = draw_facts(rng)
     words = [fact_text(fact, tiny=True) for fact in pairs]
     if rng.random() < name:
         prompt = (Message("user", f"Facts: {', '.join(words)}.\nName."),)

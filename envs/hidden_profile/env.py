@@ -174,11 +174,7 @@ class HiddenProfileEnv(TextEnv):
         if self.whole_profile or self.turn != self.rounds + 1:
             return []
         facts = dict(zip(self.possible_agents, self.task["hidden_information"], strict=True))
-        return [
-            InferenceQuestion(other, f"Which fact has {other} alone?", "slots", (), (fact,))
-            for other, fact in facts.items()
-            if other != agent
-        ]
+        return [fact_question(other, fact) for other, fact in facts.items() if other != agent]
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Take votes at the first and the last turn, and messages between them."""
@@ -226,6 +222,11 @@ class HiddenProfileEnv(TextEnv):
             "unanimous": float(len(set(given)) == 1),
             "decoy": given.count(decoy) / len(given) if decoy else 0.0,
         }
+
+
+def fact_question(agent: str, fact: str) -> InferenceQuestion:
+    """The question about the fact that an agent alone was given."""
+    return InferenceQuestion(agent, f"Which fact has {agent} alone?", "slots", (), (fact,))
 
 
 def _check(task: Task, participants: int | None) -> None:

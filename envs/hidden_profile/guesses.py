@@ -23,14 +23,14 @@ from collections.abc import Sequence
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.hidden_profile import corpus
-from palaver.envs.hidden_profile.env import HiddenProfileEnv
+from palaver.envs.hidden_profile.env import HiddenProfileEnv, fact_question
 from palaver.envs.hidden_profile.generate import fact_text
 from palaver.envs.hidden_profile.reference import facts, options
 
 DRILL = 0.6  # share of the prompts that are exercises
 SENDERS = 0.4  # share of the exercises that have senders
-NAME = 0.3  # share of the others in which the options of facts are to be named
 ASKED = 0.6  # share of these that go on with a question
+NAME = 0.3  # share of those without senders in which the options of facts are to be named
 FINAL = 0.7  # share of the other prompts that ask for the final vote, or follow it
 GUESS = 0.6  # share of these that ask for a guess
 TINY = {**corpus.TINY, "heads": 4, "kv_heads": 2, "steps": 4000, "texts": 80_000}
@@ -39,12 +39,13 @@ TINY = {**corpus.TINY, "heads": 4, "kv_heads": 2, "steps": 4000, "texts": 80_000
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers: messages, votes, guesses and exercises; no task."""
     env = HiddenProfileEnv(form="tiny")
+    act = functools.partial(corpus.answers, senders=True)
 
     def texts(rng: random.Random) -> list[tuple[Conversation, str]]:
         if rng.random() < DRILL:
             return draw_drill(rng) if rng.random() < SENDERS else corpus.draw_drill(rng, NAME)
-        conversation = corpus.draw_conversation(env, rng, FINAL, _act)
-        given = _act(conversation)
+        conversation = corpus.draw_conversation(env, rng, FINAL, act)
+        given = act(conversation)
         if env.turn > env.rounds and rng.random() < GUESS:
             first = conversation[0].content
             other = rng.choice([agent for agent in env.possible_agents if not first.startswith(f"You are {agent}.")])
@@ -58,7 +59,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 def question(other: str) -> Message:
     """The question of the environment about another agent."""
-    return Message("user", f"Guess: Which fact has {other} alone?")
+    return Message("user", fact_question(other, "").full_text)
 
 
 def guesses(conversation: Conversation, other: str) -> list[str]:
@@ -72,7 +73,7 @@ def guesses(conversation: Conversation, other: str) -> list[str]:
 
 def draw_drill(rng: random.Random) -> list[tuple[Conversation, str]]:
     """Draw an exercise: to mark facts and their senders, or then to list those of one."""
-    words = [fact_text(fact, tiny=True) for fact in corpus.draw_facts(rng, 10)]
+    words = [fact_text(fact, tiny=True) for fact in corpus.draw_facts(rng)]
     own = words[:5]
     sent = [(f"p{rng.randint(1, 3)}", word, word in own) for word in rng.sample(words, 8)]
     lines = [f"Facts: {', '.join(own)}.", *(f"{sender}: known {word}." for sender, word, _ in sent), "Check who."]
@@ -88,6 +89,3 @@ def _listed(read: Sequence[tuple[str, str, bool]], other: str = "") -> str:
     """Format facts with their senders and marks, those of one sender if it is named."""
     marks = {True: "own", False: "fresh"}
     return ", ".join(f"{sender} {word} {marks[known]}" for sender, word, known in read if other in ("", sender))
-
-
-_act = functools.partial(corpus.answers, senders=True)
