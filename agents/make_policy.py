@@ -71,26 +71,42 @@ def parse_policy(name: str) -> PolicyName:
     return PolicyName(kind, match[1], float(match[2])) if match else PolicyName(kind, source)
 
 
-def parse_team_names(text: str, agents: Sequence[str]) -> dict[str, str]:
-    """Agent -> name of its policy, from `NAME` for all agents or `agent=NAME,agent=NAME`.
-
-    A run or a recipe is a team, so its name is that of all agents.
+def split_team(text: str) -> dict[str, str]:
+    """Agent -> name of its policy, as `agent=NAME,agent=NAME` states it; "" -> `NAME` of a policy for all agents.
 
     Raises:
-        PolicyError: an unknown agent, or an agent without a policy.
+        PolicyError: an entry is no AGENT=POLICY, or an agent is named twice.
+
+    >>> split_team("a=run:runs/x,b=random"), split_team("run:runs/x")
+    ({'a': 'run:runs/x', 'b': 'random'}, {'': 'run:runs/x'})
     """
     parts = [entry.strip() for entry in text.split(",")]
     head, equals, _ = parts[0].partition("=")
     if parse_policy(text).kind in ("run", "recipe") or (len(parts) == 1 and not (equals and head.isidentifier())):
-        return dict.fromkeys(agents, text.strip())
-    named = {}
+        return {"": text.strip()}
+    named: dict[str, str] = {}
     for entry in parts:
         agent, equals, name = entry.partition("=")
-        if not equals or not name:
+        if not agent or not name:
             raise PolicyError(f"write a team as AGENT=POLICY,AGENT=POLICY or one policy for all; got {entry!r}")
+        if agent in named:
+            raise PolicyError(f"the team names two policies for the agent {agent!r}: {named[agent]!r} and {name!r}")
+        named[agent] = name
+    return named
+
+
+def parse_team_names(text: str, agents: Sequence[str]) -> dict[str, str]:
+    """Agent -> name of its policy, from `NAME` for all agents or `agent=NAME,agent=NAME`.
+
+    Raises:
+        PolicyError: as `split_team`; an unknown agent, or an agent without a policy.
+    """
+    named = split_team(text)
+    if "" in named:
+        return dict.fromkeys(agents, named[""])
+    for agent in named:
         if agent not in agents:
             raise PolicyError(f"there is no agent {agent!r} in this environment.{did_you_mean(agent, agents)}")
-        named[agent] = name
     empty = [agent for agent in agents if agent not in named]
     if empty:
         raise PolicyError(f"the team has no policy for the agent {empty[0]!r}; add {empty[0]}=POLICY")

@@ -12,7 +12,7 @@ from typing import Any
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.agents.make_policy import parse_policy, parse_team_names
+from palaver.agents.make_policy import parse_policy, parse_team_names, split_team
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.focal import (
     FocalRound,
@@ -32,7 +32,7 @@ from palaver.envs.base.wrappers import rewarded
 from palaver.episodes import Episode
 from palaver.registry import Spec, spec
 from palaver.trainers.config.loading import load
-from palaver.trainers.config.run import EVAL_SEED
+from palaver.trainers.config.run import EVAL_SEED, RunConfig
 from palaver.trainers.rollout.episodes import ready_env
 from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.team import parse_team
@@ -80,31 +80,54 @@ class EvaluationConfig:
 
 
 def as_trained(
-    team: str, env: str, note: Callable[[str], None] = lambda _: None
+    team: str | Mapping[str, str], env: str, note: Callable[[str], None] = lambda _: None
 ) -> tuple[dict[str, Any], Sampling, dict[str, Sampling]]:
-    """Return the keywords and sampling settings of a team of `run:FOLDER` trained on `env`.
+    """Return the keywords and sampling settings of the `run:FOLDER` in a team that were trained on `env`.
 
-    The keywords include the held-out tasks. The third value holds the sampling settings of the agents of a
-    heterogeneous team. For other teams the keywords are empty and the settings are the defaults.
+    The keywords include the held-out tasks; those that differ between runs of a team are left out, and `note` is
+    called with a message. The third value holds the sampling settings of agents that have others than the second: the
+    agents of a heterogeneous run, or, where a run plays only some of the agents, these. Without a run the keywords are
+    empty and the settings are the defaults.
 
     A team of `recipe:NAME` is trained first if it does not exist yet; `note` is called with a message.
 
     Raises:
-        CheckpointError: the run folder does not exist.
+        CheckpointError: a run folder does not exist.
+        PolicyError: the team cannot be read.
     """
-    wanted, policy = spec(env).id, parse_policy(resolved(team, note))
-    config = read(policy.source).config if policy.kind == "run" else None
-    if config is None or spec(config.env.id).id != wanted:
-        return {}, Sampling(), {}
-    seats: dict[str, str] = {}  # each policy's initial agent -> its current one, at the newest valid checkpoint
+    wanted = spec(env).id
+    sampling, agent_sampling = Sampling(), dict[str, Sampling]()
+    runs: dict[str, dict[str, Any]] = {}  # name -> keywords
+    for agent, name in (split_team(resolved(team, note)) if isinstance(team, str) else team).items():
+        policy = parse_policy(name)
+        config = read(policy.source).config if policy.kind == "run" else None
+        if config is None or spec(config.env.id).id != wanted:
+            continue
+        runs[name] = config.env.keywords(config.eval.tasks)
+        own = _agent_sampling(config, policy.source)
+        if agent:
+            agent_sampling[agent] = own.get(agent, config.policy.sampling())
+        else:
+            sampling, agent_sampling = config.policy.sampling(), own
+    keywords = {key: value for each in runs.values() for key, value in each.items()}
+    differing = [
+        key for key in keywords if any(key not in each or each[key] != keywords[key] for each in runs.values())
+    ]
+    if differing:
+        note(f"the runs of this team differ in {', '.join(differing)}; the environment's defaults hold unless given")
+    return {key: value for key, value in keywords.items() if key not in differing}, sampling, agent_sampling
+
+
+def _agent_sampling(config: RunConfig, folder: str) -> dict[str, Sampling]:
+    """Sampling settings of the agents of a heterogeneous run, as seated at its latest valid checkpoint."""
+    seats: dict[str, str] = {}  # each policy's initial agent -> its current one
     if config.team.agents and config.team.swap_every:
-        need(repr(team), "train", error=PolicyError)
+        need(f"run:{folder}", "train", error=PolicyError)
         from palaver.trainers.run import checkpoint
 
-        homes = checkpoint.agents_of(checkpoint.newest(Path(policy.source))[0])
+        homes = checkpoint.agents_of(checkpoint.newest(Path(folder))[0])
         seats = {home: agent for agent, home in homes.items()}
-    agent_sampling = {seats.get(agent, agent): config.agent(agent).sampling() for agent in config.team.agents}
-    return config.env.keywords(config.eval.tasks), config.policy.sampling(), agent_sampling
+    return {seats.get(agent, agent): config.agent(agent).sampling() for agent in config.team.agents}
 
 
 def measure(
@@ -250,13 +273,17 @@ Note = Callable[[str], None]
 
 
 def resolved(team: str, note: Note) -> str:
-    """Return `team`, or for a recipe `run:FOLDER` of the finished run, trained first if missing.
+    """Return `team` with `run:FOLDER` in place of each recipe, whose run is trained first if missing.
 
     Raises:
         PalaverError: see `ensure`.
     """
-    policy = parse_policy(team)
-    return f"run:{ensure(policy.source, note)}" if policy.kind == "recipe" else team
+    entries = []
+    for agent, name in split_team(team).items():
+        policy = parse_policy(name)
+        made = f"run:{ensure(policy.source, note)}" if policy.kind == "recipe" else name
+        entries.append(f"{agent}={made}" if agent else made)
+    return ",".join(entries)
 
 
 def home(made_by: str) -> Path:

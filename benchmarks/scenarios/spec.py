@@ -47,7 +47,7 @@ class Partner(Section):
 
     @model_validator(mode="after")
     def _run_has_fingerprints(self) -> Partner:
-        if self.policy.startswith("run:") and not self.weights:
+        if "run:" in self.policy and not self.weights:
             raise ValueError("a run is named with the fingerprints of its weights, so that it stays what it was")
         if bool(self.then) != bool(self.after):
             raise ValueError("a partner that is replaced needs then, the new policy, and after, a number of answers")

@@ -75,7 +75,7 @@ def evaluate(
     """
     with restricted(trust, env, team, keywords):
         id, options = spec(env).id, options or ModelOptions()
-        known, drawn, by_agent = as_trained(team, id, _note) if isinstance(team, str) else ({}, Sampling(), {})
+        known, drawn, by_agent = as_trained(_names(team), id, _note)
         setting = EvaluationConfig(
             env=id,
             keywords=merged(known, keywords),
@@ -169,6 +169,14 @@ def policies(
                 "method act, or a function of (conversation, seed)"
             )
     return made
+
+
+def _names(team: Player | Mapping[str, Player]) -> str | dict[str, str]:
+    """Part of a team that is stated by names."""
+    if isinstance(team, str):
+        return team
+    named = team if isinstance(team, Mapping) else {}
+    return {agent: player for agent, player in named.items() if isinstance(player, str)}
 
 
 def restricted(trust: bool, *arguments: object) -> AbstractContextManager[None]:

@@ -95,6 +95,7 @@ def test_one_seat_against_an_opponent(palaver):
         (["arxiv-v0", "--team", "/no/such/model"], "'/no/such/model'"),
         (["arxiv-v0", "--team", "run:nope"], "there is no run folder 'nope'"),
         (["arxiv-v0", "--team", "run:."], "is not a run folder"),
+        (["arxiv-v0", "--team", "background=run:nope,method=random"], "there is no run folder 'nope'"),
         (["arxiv-v0", "--team", "background=random"], "has no policy for the agent 'method'"),
         (["arxiv-v0", "--team", "random", "--out", "good.jsonl/place.jsonl"], "cannot write 'good.jsonl'"),
         (["arxiv-v0", "--team", "random", "--out", "folder"], "--out 'folder' is a folder; name a file"),

@@ -49,6 +49,10 @@ def test_train_report_evaluate(palaver, model, recipe):
     assert found["sampling"]["max_tokens"] == 8
     assert found["tokens"]["a1"] > 0
     assert {*found["policies"].values()} == {f"run:{folder.name}/shared@2"}
+    mixed = json.loads(palaver("evaluate", "echo-v0", "--team", f"a1=run:{folder},a2=random", "--json").out)
+    assert mixed["policies"] == {"a1": f"run:{folder.name}/shared@2", "a2": "random"}
+    assert mixed["keywords"]["tasks"] == "sample[:4]"
+    assert mixed["tokens"]["a1"] <= 8
     played = palaver("play", "echo-v0", "n=1", "--team", f"run:{folder}", "sampling.max_tokens=4")
     assert played.code == 2, "echo-v0 has no keyword n"
     assert palaver("play", "echo-v0", "--team", f"run:{folder}", "sampling.max_tokens=4").code == 0

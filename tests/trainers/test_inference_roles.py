@@ -235,6 +235,9 @@ def test_a_finished_run_gives_its_team_with_the_roles(finished):
     spec, agents = palaver.spec("matrix-v1"), AGENTS
     parsed = parse_team(f"run:{finished}", spec, agents, ModelOptions(device="cpu"), "sample")
     assert list(parsed) == [*AGENTS, *ROLES]
+    mixed = parse_team(f"a2=run:{finished},a1=random", spec, agents, ModelOptions(device="cpu"), "sample")
+    assert [policy.name for policy in mixed.values()] == ["random", "run:run/a2@4", "run:run/inference@4"]
+    assert list(mixed) == [*AGENTS, "a2_inference"]
     assert list(load_run(finished, agents, ModelOptions(device="cpu"))) == AGENTS
     assert list(restore(finished).team) == [*AGENTS, *ROLES]
 

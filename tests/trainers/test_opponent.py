@@ -153,6 +153,7 @@ def test_a_run_logs_each_seat_and_trains_as_without(tmp_path):
         ({"env": {"id": "echo-v0"}}, ConfigError, "for games whose agents compete, and echo-v0 is none here"),
         ({"eval": {"opponent": "scripted:wild"}}, PolicyError, "there is no scripted policy 'wild'"),
         ({"eval": {"opponent": "run:nowhere"}}, ConfigError, "eval.opponent: there is no run in 'nowhere'"),
+        ({"eval": {"opponent": "a=random,b=run:nowhere"}}, ConfigError, "eval.opponent: there is no run in 'nowhere'"),
         ({"eval": {"opponent": "c=random"}}, PolicyError, "there is no agent 'c'"),
         ({"eval": {"opponent": "a=random"}}, PolicyError, "has no policy for the agent 'b'"),
         ({"eval": {"opponent": "tiny"}, "env": {"id": "duel-v0", "tasks": "f.json"}}, PolicyError, "the tiny model"),

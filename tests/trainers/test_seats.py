@@ -9,9 +9,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import palaver
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
-from palaver.core import ConfigError, PolicyError
+from palaver.core import CheckpointError, ConfigError, PolicyError, Sampling
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.batch import make_batch
@@ -99,6 +100,34 @@ def test_two_kinds_of_model_learn_together(models, tmp_path):
     keywords, all_, own = as_trained(f"run:{folder}", "lengths-v0")
     result, _ = measure(EvaluationConfig("lengths-v0", keywords, f"run:{folder}", 2, sampling=all_, agent_sampling=own))
     assert result.tokens["b"] <= 5 < result.tokens["a"] <= 8
+
+    mixed = f"a=random,b=run:{folder}"
+    assert as_trained(mixed, "lengths-v0") == (keywords, Sampling(), {"b": own["b"]})
+    assert as_trained({"b": f"run:{folder}"}, "lengths-v0") == as_trained(mixed, "lengths-v0")
+    assert as_trained(mixed, "echo-v0") == ({}, Sampling(), {})
+    result, _ = palaver.evaluate("lengths-v0", {"a": "random", "b": f"run:{folder}"}, n=2)
+    assert result.policies == {"a": "random", "b": "run:run/b@2"}
+    assert result.tokens["b"] <= 5
+    with pytest.raises(CheckpointError, match="there is no run in 'nowhere'"):
+        measure(EvaluationConfig("lengths-v0", team=f"a=run:nowhere,b=run:{folder}"))
+
+
+def test_runs_of_one_team_keep_the_keywords_they_share(models, tmp_path):
+    runs = {}
+    for agent, (turns, temperature) in {"a": (1, 0.3), "b": (2, 0.6)}.items():
+        env = {"id": "lengths-v0", "tasks": "sample[:2]", "turns": turns}
+        chosen = config(models["qwen"], env=env, policy={"temperature": temperature}, team={"kind": "separate"})
+        runs[agent] = train(chosen, tmp_path / agent)
+    notes: list[str] = []
+    team = ",".join(f"{agent}=run:{folder}" for agent, folder in runs.items())
+    keywords, sampling, by_agent = as_trained(team, "lengths-v0", notes.append)
+    assert "turns" not in keywords
+    assert keywords["tasks"] == "sample[:2]"
+    assert notes == ["the runs of this team differ in turns; the environment's defaults hold unless given"]
+    assert sampling == Sampling()
+    assert {agent: drawn.temperature for agent, drawn in by_agent.items()} == {"a": 0.3, "b": 0.6}
+    result, _ = measure(EvaluationConfig("lengths-v0", keywords, team, 2, agent_sampling=by_agent))
+    assert result.policies == {"a": "run:a/a@2", "b": "run:b/b@2"}
 
 
 def load_yaml(text: str) -> Any:

@@ -269,6 +269,8 @@ def test_one_name_or_a_name_for_each_seat(model):
     for wrong in ("random,echo", "a=random,echo", "random,"):
         with pytest.raises(PolicyError, match="AGENT=POLICY,AGENT=POLICY"):
             parse_team(wrong, spec, ["a", "b"], **known)
+    with pytest.raises(PolicyError, match="two policies for the agent 'a': 'random' and 'echo'"):
+        parse_team("a=random,a=echo", spec, ["a", "b"], **known)
 
 
 def test_a_folder_with_another_run_is_not_overwritten(model, finished):

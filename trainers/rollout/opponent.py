@@ -55,13 +55,11 @@ def refuse_rival(key: str, name: str, config: RunConfig, env: TextEnv, load: Cal
         PolicyError: there is no such agent or scripted policy, an agent has no policy, or the tiny model cannot read
             the tasks.
     """
-    whole = parse_policy(name)
-    if whole.kind == "run":
-        folder = Path(whole.source)
-        if not (folder / CONFIG).is_file():
-            raise ConfigError(f"{key}: there is no run in {str(folder)!r}: it has no {CONFIG}")
-        return
-    kinds = {parse_policy(partner).kind for partner in parse_team_names(name, env.possible_agents).values()}
+    partners = [parse_policy(partner) for partner in parse_team_names(name, env.possible_agents).values()]
+    for partner in partners:
+        if partner.kind == "run" and not (Path(partner.source) / CONFIG).is_file():
+            raise ConfigError(f"{key}: there is no run in {partner.source!r}: it has no {CONFIG}")
+    kinds = {partner.kind for partner in partners}
     if "tiny" in kinds:
         refuse_tiny(env.source, config.policy.force)
     if kinds <= {*PLAIN, "scripted"}:

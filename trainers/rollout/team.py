@@ -156,10 +156,11 @@ def parse_team(
     force: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Policy]:
-    """Parse a team: `NAME` for all agents, `agent=NAME,agent=NAME`, or `run:FOLDER`.
+    """Parse a team: `NAME` for all agents, or `agent=NAME,agent=NAME`.
 
-    Agents with the same model name share one copy of it, for it is not trained. A run's team also has the roles of
-    other policies than the agents' that answer questions (`team.inference`).
+    Agents with the same model name share one copy of it, for it is not trained. Agents of a run (`run:FOLDER`) have
+    its policies for them; the team also has the roles of the run's other policies that answer questions for these
+    agents (`team.inference`).
 
     Args:
         text: the user's input.
@@ -175,19 +176,21 @@ def parse_team(
         CheckpointError: no such run, or one without a valid checkpoint.
         ConfigError: the run's config cannot be read.
     """
-    whole = parse_policy(text)
-    if whole.kind == "run":
-        refuse_no_run(Path(whole.source))
-        trained_as = parse_file(Path(whole.source) / CONFIG).team
-        return load_run(Path(whole.source), trained_as.roster(agents), options, note)
     named = parse_team_names(text, agents)
     if "tiny" in named.values():
         refuse_tiny(source, force)
-    policies: dict[str, Policy] = {}
-    for name in named.values():
-        if name not in policies:
-            policies[name] = _make(name, spec, options)
-    return {agent: policies[name] for agent, name in named.items()}
+    runs = {name: Path(policy.source) for name in named.values() if (policy := parse_policy(name)).kind == "run"}
+    for folder in runs.values():
+        refuse_no_run(folder)
+    team: dict[str, Policy] = {}
+    for name in dict.fromkeys(named.values()):
+        members = [agent for agent in agents if named[agent] == name]
+        if name in runs:
+            roster = parse_file(runs[name] / CONFIG).team.roster(members)
+            team |= load_run(runs[name], roster, options, note)
+        else:
+            team |= dict.fromkeys(members, _make(name, spec, options))
+    return {agent: team[agent] for agent in agents} | team  # agents in their order, then roles
 
 
 def load_run(
