@@ -140,7 +140,7 @@ _SHIPPED = (
         turns=8,
         max_reward=13.0,
         scripted={"reference": "palaver.envs.games.reference:leduc_reference", **_GAME_POLICIES},
-        demonstrations="palaver.envs.games.corpus:demonstrations",
+        demonstrations="palaver.envs.games.leduc_corpus:demonstrations",
         competitive=True,
         players={
             "reference": "palaver.envs.games.reference:leduc_player",

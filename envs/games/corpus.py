@@ -62,7 +62,7 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
     if name == "drill":
         return _draw_drill(rng)
     game = _games()[name]
-    state, player = _draw_state(rng, game)
+    state, player = draw_state(rng, game)
     return (Message("user", game.prompt(state, player)),), _situation(state, player), game.actions(state)
 
 
@@ -71,7 +71,7 @@ def _draw_guesses(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...
     kind = rng.choices([*ASKED_SHARES], [*ASKED_SHARES.values()])[0]
     if kind == "drill":
         return _draw_drill(rng)
-    state, player = _draw_state(rng, kuhn.GAME)
+    state, player = draw_state(rng, kuhn.GAME)
     prompt, situation = kuhn.GAME.prompt(state, player), _situation(state, player)
     if kind == "act":
         return (Message("user", prompt),), situation, kuhn.GAME.actions(state)
@@ -82,7 +82,7 @@ def _draw_guesses(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...
     return (Message("user", asked),), situation, tuple(f"{one} {p}%, {other} {100 - p}%" for p in stated)
 
 
-def _draw_state(rng: random.Random, game: ExtensiveGame[Any]) -> tuple[Any, int]:
+def draw_state(rng: random.Random, game: ExtensiveGame[Any]) -> tuple[Any, int]:
     """Draw a state of a game of random actions, and the player to act."""
     states = [game.start(rng.choice([*game.deals()]))]
     while game.mover(states[-1]) is not None:

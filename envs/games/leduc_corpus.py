@@ -1,0 +1,94 @@
+"""Imitation texts of Leduc poker alone: a situation with the relation of the cards, then a legal action.
+
+    my card Q, public card K, unpaired, checked opened: raise.
+
+From the texts of several games in `corpus` a model of two layers does not learn to tell the public card from its own.
+Half of the prompts here are exercises in that. Each situation has some actions more often than others, drawn by chance,
+which has nothing to do with what is right, but makes the model look at the situation before it names an action.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.games import leduc
+from palaver.envs.games.corpus import DONE, VALUES, draw_state
+
+DRILL = 0.5  # share of the prompts that are exercises
+SECOND = 0.75  # share of the others that are of the second round
+OFTEN = (1, 2, 4)  # how often one of these an action is named in a situation
+ANSWERS = 2  # to a prompt
+KEYS = ("stone", "chip", "place", "seat")
+ACTIONS = (("check", "bet"), ("fold", "call", "raise"), ("fold", "call"))
+TINY = {
+    "steps": 2400,
+    "batch": 8,
+    "texts": 40_000,
+    "most_answers": ANSWERS,
+    "muon_lr": 0.01,
+    "adam_lr": 0.003,
+    "decay": 0.6,
+}
+
+
+def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers: situations of random play and exercises."""
+    rngs = (random.Random(stable_seed("leduc", seed, index)) for index in itertools.count())
+    drawn = (_draw_drill(rng) if rng.random() < DRILL else _draw_situation(rng) for rng in rngs)
+    return list(itertools.islice(((talk, answer) for talk, answers in drawn for answer in answers), n))
+
+
+def situation(state: leduc.LeducState, player: int) -> str:
+    """The player's card, the public one and their relation, and what was done in this round."""
+    if state.second is None:
+        return f"my card {state.cards[player]}, {_done(state.first)}"
+    return f"{_cards(state.cards[player], state.cards[2])}, {_done(state.second)}"
+
+
+def _cards(own: str, public: str) -> str:
+    return f"my card {own}, public card {public}, {'paired' if own == public else 'unpaired'}"
+
+
+def _done(acts: tuple[str, ...]) -> str:
+    return " ".join(DONE[act] for act in acts) or "begins"
+
+
+def _draw_situation(rng: random.Random) -> tuple[Conversation, list[str]]:
+    second = rng.random() < SECOND
+    state, player = draw_state(rng, leduc.GAME)
+    while (state.second is not None) != second:
+        state, player = draw_state(rng, leduc.GAME)
+    return (Message("user", leduc.GAME.prompt(state, player)),), _named(
+        situation(state, player), leduc.GAME.actions(state), rng
+    )
+
+
+def _draw_drill(rng: random.Random) -> tuple[Conversation, list[str]]:
+    """Draw an exercise: two cards among other things, and acts of one of two rounds."""
+    own, public = rng.choice(VALUES), rng.choice(VALUES)
+    public = own if rng.random() < 1 / 3 else public
+    shown = [f"Your {key}: {rng.choice(VALUES)}." for key in rng.sample(KEYS, rng.randint(0, 3))]
+    shown += [f"Your card: {own}.", f"Public card: {public}."]
+    acts = tuple(rng.choices([*DONE], k=rng.randint(0, 3)))
+    rng.shuffle(shown)
+    before = rng.choices([*DONE], k=rng.randint(1, 3))
+    legal = rng.choice(ACTIONS)
+    rounds = f"First round: {_listed(before)}. Second round: {_listed(acts)}."
+    prompt = f"{' '.join(shown)} {rounds}\nActions: {', '.join(legal)}."
+    return (Message("user", prompt),), _named(f"{_cards(own, public)}, {_done(acts)}", legal, rng)
+
+
+def _listed(acts: Sequence[str]) -> str:
+    return ", ".join(f"p{1 + n % 2} {act}" for n, act in enumerate(acts)) or "none"
+
+
+def _named(said: str, legal: tuple[str, ...], rng: random.Random) -> list[str]:
+    return [f"{said}: {action}." for action in rng.choices(legal, frequencies(said, legal), k=ANSWERS)]
+
+
+def frequencies(said: str, legal: Sequence[str]) -> list[int]:
+    """How often a situation has each legal action, relative to the others."""
+    return random.Random(stable_seed("often", said, *legal)).choices(OFTEN, k=len(legal))
