@@ -8,13 +8,8 @@ from pathlib import Path
 from palaver.benchmarks.experiments.demo_seeds import read
 from palaver.markdown import markdown_table
 
-TEAMS = (
-    "own",
-    "p1-reference",
-    "p2-reference",
-    "p1-last_marked",
-    "p2-last_marked",
-)  # who plays with it, and in which place
+# who it plays with, and in which place
+TEAMS = ("own", "p1-reference", "p2-reference", "p1-last_marked", "p2-last_marked")
 HEAD = (
     "seed",
     "temperature 1: before, after",
