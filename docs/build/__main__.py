@@ -19,6 +19,7 @@ from docs.build import (
     lab,
     layout,
     maths,
+    self_play,
     workflow_pages,
 )
 from docs.build.parts import filled, renew
@@ -40,6 +41,7 @@ PARTS: Mapping[str, Callable[[Path], dict[str, str]]] = {
     "textarena.md": games.parts,
     "games.md": exact_games.parts,
     "inference.md": guesses.parts,
+    "self-play.md": self_play.parts,
 }
 
 
