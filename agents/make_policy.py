@@ -72,7 +72,7 @@ def parse_policy(name: str) -> PolicyName:
 
 
 def split_team(text: str) -> dict[str, str]:
-    """Agent -> name of its policy, as `agent=NAME,agent=NAME` states it; "" -> `NAME` of a policy for all agents.
+    """Agent -> name of its policy, from `agent=NAME,agent=NAME`; from `NAME` alone, "" -> it.
 
     Raises:
         PolicyError: an entry is no AGENT=POLICY, or an agent is named twice.

@@ -82,7 +82,7 @@ class EvaluationConfig:
 def as_trained(
     team: str | Mapping[str, str], env: str, note: Callable[[str], None] = lambda _: None
 ) -> tuple[dict[str, Any], Sampling, dict[str, Sampling]]:
-    """Return the keywords and sampling settings of the `run:FOLDER` in a team that were trained on `env`.
+    """Return the keywords and sampling settings of a team's runs that were trained on `env`.
 
     The keywords include the held-out tasks; those that differ between runs of a team are left out, and `note` is
     called with a message. The third value holds the sampling settings of agents that have others than the second: the
@@ -119,7 +119,7 @@ def as_trained(
 
 
 def _agent_sampling(config: RunConfig, folder: str) -> dict[str, Sampling]:
-    """Sampling settings of the agents of a heterogeneous run, as seated at its latest valid checkpoint."""
+    """Sampling settings of a heterogeneous run's agents, at its latest valid checkpoint."""
     seats: dict[str, str] = {}  # each policy's initial agent -> its current one
     if config.team.agents and config.team.swap_every:
         need(f"run:{folder}", "train", error=PolicyError)

@@ -1,4 +1,4 @@
-"""Imitation texts of Leduc poker alone: a situation with the relation of the cards, then a legal action.
+"""Imitation texts of Leduc poker: a situation, then a legal action.
 
     my card Q, public card K, unpaired, checked opened: raise.
 
@@ -90,5 +90,5 @@ def _named(said: str, legal: tuple[str, ...], rng: random.Random) -> list[str]:
 
 
 def frequencies(said: str, legal: Sequence[str]) -> list[int]:
-    """How often a situation has each legal action, relative to the others."""
+    """Relative frequency of each legal action in a situation."""
     return random.Random(stable_seed("often", said, *legal)).choices(OFTEN, k=len(legal))
