@@ -273,7 +273,7 @@ Note = Callable[[str], None]
 
 
 def resolved(team: str, note: Note) -> str:
-    """Return `team` with `run:FOLDER` in place of each recipe, whose run is trained first if missing.
+    """Return `team` with the run of each recipe in its place, trained first if missing.
 
     Raises:
         PalaverError: see `ensure`.
