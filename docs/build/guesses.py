@@ -39,15 +39,15 @@ def parts(kept_runs: Path) -> dict[str, str]:
     """Name -> Markdown of each table."""
     kept = kept_runs / "infer"
     return {
-        "bayes": _table(HEAD, kept / "kuhn", _row),
-        "profile": _table(PROFILE_HEAD, kept / "profile", _profile),
-        "profile-guesses": _table(GUESS_HEAD, kept / "profile-guesses", _profile_guesses),
+        "bayes": table(HEAD, kept / "kuhn", _row),
+        "profile": table(PROFILE_HEAD, kept / "profile", _profile),
+        "profile-guesses": table(GUESS_HEAD, kept / "profile-guesses", _profile_guesses),
         "orders": orders.table(read(kept / "orders" / "runs.jsonl")),
     }
 
 
-def _table(head: Sequence[str], folder: Path, row: Callable[[str, Evaluation, Evaluation], tuple[str, ...]]) -> str:
-    """Table of the runs in a folder, a row from the name and the first and last evaluation of each."""
+def table(head: Sequence[str], folder: Path, row: Callable[[str, Evaluation, Evaluation], tuple[str, ...]]) -> str:
+    """Table of the kept runs in a folder, a row from the name and the first and last evaluation of each."""
     rows = []
     for file in sorted(folder.glob("*/metrics.jsonl")):
         first, *_, last = (record for record in read(file) if record["kind"] == "eval")
