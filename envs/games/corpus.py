@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
@@ -77,9 +78,13 @@ def _draw_guesses(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...
         return (Message("user", prompt),), situation, kuhn.GAME.actions(state)
     one, other = (card for card in kuhn.CARDS if card != state.cards[player])
     asked = f"{prompt}\n\n{card_question(kuhn.GAME, state, player).full_text}"
-    often = random.Random(stable_seed("often", asked)).choices(OFTEN, k=len(GRID))  # of this situation
-    stated = [p for p, times in zip(GRID, often, strict=True) for _ in range(times)]
+    stated = [p for p, times in zip(GRID, frequencies(len(GRID), asked), strict=True) for _ in range(times)]
     return (Message("user", asked),), situation, tuple(f"{one} {p}%, {other} {100 - p}%" for p in stated)
+
+
+def frequencies(n: int, *situation: str) -> list[int]:
+    """Relative frequencies of `n` answers in a situation, drawn by chance."""
+    return random.Random(stable_seed("often", *situation)).choices(OFTEN, k=n)
 
 
 def draw_state(rng: random.Random, game: ExtensiveGame[Any]) -> tuple[Any, int]:
@@ -110,7 +115,12 @@ def _situation(state: kuhn.KuhnState | leduc.LeducState | BoardState, player: in
     shown = [f"my card {state.cards[player]},"]
     if isinstance(state, leduc.LeducState) and state.second is not None:
         shown.append(f"public card {state.cards[2]},")
-    return " ".join([*shown, *([DONE[act] for act in acts] or ["begins"])])
+    return " ".join([*shown, done(acts)])
+
+
+def done(acts: Sequence[str]) -> str:
+    """Past actions of a round, in words that name no action."""
+    return " ".join(DONE[act] for act in acts) or "begins"
 
 
 @functools.cache

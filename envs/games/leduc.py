@@ -61,7 +61,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -159,9 +159,9 @@ class LeducPoker(CardGame[LeducState]):
         shown = [f"Your card: {state.cards[player]}."]
         if state.second is not None:
             shown.append(f"Public card: {state.cards[2]}.")
-        shown.append(f"First round: {_written(state.first)}.")
+        shown.append(f"First round: {acts_text(state.first)}.")
         if state.second is not None:
-            shown.append(f"Second round: {_written(state.second)}.")
+            shown.append(f"Second round: {acts_text(state.second)}.")
         return " ".join(shown)
 
 
@@ -191,7 +191,8 @@ def _raises(acts: Acts) -> int:
     return sum(act in ("bet", "raise") for act in acts)
 
 
-def _written(acts: Acts) -> str:
+def acts_text(acts: Sequence[str]) -> str:
+    """The actions of a round with their players, as observations list them."""
     return ", ".join(f"{PLAYERS[n % 2]} {act}" for n, act in enumerate(acts)) or "none"
 
 

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.games import leduc
-from palaver.envs.games.corpus import DONE, VALUES, draw_state
+from palaver.envs.games.corpus import DONE, VALUES, done, draw_state, frequencies
 
 DRILL = 0.5  # share of the prompts that are exercises
 SECOND = 0.75  # share of the others that are of the second round
-OFTEN = (1, 2, 4)  # how often one of these an action is named in a situation
 ANSWERS = 2  # to a prompt
 KEYS = ("stone", "chip", "place", "seat")
 ACTIONS = (("check", "bet"), ("fold", "call", "raise"), ("fold", "call"))
@@ -44,16 +42,12 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 def situation(state: leduc.LeducState, player: int) -> str:
     """The player's card, the public one and their relation, and what was done in this round."""
     if state.second is None:
-        return f"my card {state.cards[player]}, {_done(state.first)}"
-    return f"{_cards(state.cards[player], state.cards[2])}, {_done(state.second)}"
+        return f"my card {state.cards[player]}, {done(state.first)}"
+    return f"{_cards(state.cards[player], state.cards[2])}, {done(state.second)}"
 
 
 def _cards(own: str, public: str) -> str:
     return f"my card {own}, public card {public}, {'paired' if own == public else 'unpaired'}"
-
-
-def _done(acts: tuple[str, ...]) -> str:
-    return " ".join(DONE[act] for act in acts) or "begins"
 
 
 def _draw_situation(rng: random.Random) -> tuple[Conversation, list[str]]:
@@ -76,19 +70,10 @@ def _draw_drill(rng: random.Random) -> tuple[Conversation, list[str]]:
     rng.shuffle(shown)
     before = rng.choices([*DONE], k=rng.randint(1, 3))
     legal = rng.choice(ACTIONS)
-    rounds = f"First round: {_listed(before)}. Second round: {_listed(acts)}."
+    rounds = f"First round: {leduc.acts_text(before)}. Second round: {leduc.acts_text(acts)}."
     prompt = f"{' '.join(shown)} {rounds}\nActions: {', '.join(legal)}."
-    return (Message("user", prompt),), _named(f"{_cards(own, public)}, {_done(acts)}", legal, rng)
-
-
-def _listed(acts: Sequence[str]) -> str:
-    return ", ".join(f"p{1 + n % 2} {act}" for n, act in enumerate(acts)) or "none"
+    return (Message("user", prompt),), _named(f"{_cards(own, public)}, {done(acts)}", legal, rng)
 
 
 def _named(said: str, legal: tuple[str, ...], rng: random.Random) -> list[str]:
-    return [f"{said}: {action}." for action in rng.choices(legal, frequencies(said, legal), k=ANSWERS)]
-
-
-def frequencies(said: str, legal: Sequence[str]) -> list[int]:
-    """Relative frequency of each legal action in a situation."""
-    return random.Random(stable_seed("often", said, *legal)).choices(OFTEN, k=len(legal))
+    return [f"{said}: {action}." for action in rng.choices(legal, frequencies(len(legal), said, *legal), k=ANSWERS)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,17 +89,8 @@ def frozen_team(
         PolicyError: it does not exist, or a run has no policy for the agent.
         CheckpointError: there is no such run, or no valid checkpoint in it.
     """
-    policies: dict[str, Policy] = {}
-    team: dict[str, Policy] = {}
-    for agent in agents:
-        if (name := config.team.frozen.get(agent)) is None:
-            continue
-        partner = parse_policy(name)
-        if partner.kind == "run":  # the run's own policy for this agent
-            team[agent] = load_run(Path(partner.source), [agent], options, note)[agent]
-        else:
-            team[agent] = policies[name] = policies.get(name) or _make(name, spec, options)
-    return team
+    named = {agent: config.team.frozen[agent] for agent in agents if agent in config.team.frozen}
+    return _load(named, spec, options, note)
 
 
 def model_options(config: RunConfig, device: str, agent: str = "") -> ModelOptions:
@@ -179,18 +170,27 @@ def parse_team(
     named = parse_team_names(text, agents)
     if "tiny" in named.values():
         refuse_tiny(source, force)
-    runs = {name: Path(policy.source) for name in named.values() if (policy := parse_policy(name)).kind == "run"}
-    for folder in runs.values():
-        refuse_no_run(folder)
+    for name in dict.fromkeys(named.values()):
+        if (policy := parse_policy(name)).kind == "run":
+            refuse_no_run(Path(policy.source))
+            members = [agent for agent, own in named.items() if own == name]
+            named |= dict.fromkeys(parse_file(Path(policy.source) / CONFIG).team.roster(members), name)
+    return _load(named, spec, options, note)
+
+
+def _load(
+    named: Mapping[str, str], spec: Spec, options: ModelOptions, note: Callable[[str], None]
+) -> dict[str, Policy]:
+    """Load the policies of agents and roles by their names, each once, in their order."""
     team: dict[str, Policy] = {}
     for name in dict.fromkeys(named.values()):
-        members = [agent for agent in agents if named[agent] == name]
-        if name in runs:
-            roster = parse_file(runs[name] / CONFIG).team.roster(members)
-            team |= load_run(runs[name], roster, options, note)
+        members = [agent for agent, own in named.items() if own == name]
+        policy = parse_policy(name)
+        if policy.kind == "run":
+            team |= load_run(Path(policy.source), members, options, note)
         else:
             team |= dict.fromkeys(members, _make(name, spec, options))
-    return {agent: team[agent] for agent in agents} | team  # agents in their order, then roles
+    return {agent: team[agent] for agent in named}
 
 
 def load_run(

@@ -13,6 +13,7 @@ from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.tiny.build import ensure
 from palaver.core import Request, Sampling, stable_seed
 from palaver.envs.games import leduc, leduc_corpus
+from palaver.envs.games.corpus import frequencies
 from palaver.envs.games.leduc import LeducState
 from palaver.envs.games.solve import GameTree
 from palaver.envs.matrix.rules import action_index
@@ -57,7 +58,7 @@ def test_what_an_action_does_follows_from_the_situation_alone_and_not_from_its_w
             for acts in (("bet",), ("check", "bet"), ("bet", "raise"), ("check", "bet", "raise")):
                 state = LeducState(card + ("K" if card == "J" else "J") + public, ("check", "check"), acts)
                 legal = leduc.GAME.actions(state)
-                weights = leduc_corpus.frequencies(leduc_corpus.situation(state, 0), legal)
+                weights = frequencies(len(legal), leduc_corpus.situation(state, 0), *legal)
                 folds[card].append(weights[0] / sum(weights))
     means = {card: sum(shares) / len(shares) for card, shares in folds.items()}
     assert max(means.values()) - min(means.values()) < 0.2
