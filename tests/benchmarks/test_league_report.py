@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from palaver.benchmarks.reports import charts
 from palaver.benchmarks.reports.charts import figure
 from palaver.benchmarks.reports.palette import PAPER
-from palaver.benchmarks.reports.run_folder import RunFolder
+from palaver.benchmarks.reports.run_folder import RunFolder, read
+from palaver.benchmarks.reports.run_report import page
 from palaver.benchmarks.reports.run_report.league import league
 from tests.overlap import overlapping_texts, texts_outside
 
@@ -45,6 +48,15 @@ def test_no_text_lies_over_another(tmp_path, count):
     for drawing in view.drawings.values():
         drawn = figure(PAPER, drawing.size, drawing.draw)
         assert (overlapping_texts(drawn), texts_outside(drawn)) == ([], [])
+
+
+def test_the_picture_shows_exploitability_in_place_of_a_return_that_is_0(fabricate, monkeypatch):
+    drawings = []
+    monkeypatch.setattr(charts, "png", lambda drawing: drawings.append(drawing) or b"")
+    page.write(replace(read(fabricate(steps=0)), evals=EVALS))
+    (drawing,) = drawings
+    assert drawing._suptitle.get_text().endswith(": NashConv 0.90 → 0.20 in 40 steps")
+    assert [list(line.get_ydata()) for line in drawing.axes[0].lines] == [[0.9, 0.5, 0.2], [0.45, 0.25, 0.1]]
 
 
 def test_numbers_are_those_of_the_last_table(tmp_path):

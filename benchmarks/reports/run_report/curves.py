@@ -10,6 +10,7 @@ from typing import Any
 from palaver.benchmarks.reports.charts import Chart, Drawing, label, save_figure, smoothed, window_of
 from palaver.benchmarks.reports.palette import algorithm_look, looks, nth_look
 from palaver.benchmarks.reports.run_folder import RunFolder, number
+from palaver.benchmarks.reports.run_report.league import draw_exploitability, nash_conv
 from palaver.benchmarks.reports.summary import point
 from palaver.core import ConfigError
 from palaver.registry import spec
@@ -184,12 +185,14 @@ def _of(agents: Sequence[str], what: str) -> dict[str, str]:
 def write_png(run: RunFolder, path: Path, max_reward: float | None, title: str) -> None:
     """Write the reward curve as PNG, next to the declared shares or else the components.
 
-    An environment declares its shares.
+    An environment declares its shares. Where NashConv was computed it takes the place of the reward, which in self-play
+    of a zero-sum game is 0 at any strength.
     """
+    main = draw_exploitability if nash_conv(run) else partial(draw_reward, max_reward=max_reward)
     share_groups, components = _shares(run), _names(run, "component/")
 
     def draw(curve: Chart, *parts: Chart) -> None:
-        draw_reward(curve, run, max_reward)
+        main(curve, run=run)
         if components and not share_groups:
             draw_lines(parts[0], run, components)
             parts[0].labels("step", "reward by component")

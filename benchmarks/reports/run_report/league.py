@@ -37,7 +37,7 @@ class LeagueView:
 def league(run: RunFolder) -> LeagueView | None:
     """The section of a run with a league; None for others, or before the first evaluation."""
     drawings: dict[str, Drawing] = {}
-    if any(number(line, "nash_conv") is not None for line in run.evals):
+    if nash_conv(run):
         note = "NashConv: what best responses gain over the policy; 0 in equilibrium."
         drawings["exploitability"] = Drawing("Exploitability", note, (4.9, 3.0), partial(draw_exploitability, run=run))
     if run.series("league/points")[1]:
@@ -61,11 +61,15 @@ def league(run: RunFolder) -> LeagueView | None:
     return LeagueView(drawings, int(record["step"]), ratings, float(record["intransitivity"]), int(record["games"]))
 
 
+def nash_conv(run: RunFolder, key: str = "nash_conv") -> list[tuple[int, float]]:
+    """Step and NashConv of each evaluation that computed it."""
+    return [(int(line["step"]), value) for line in run.evals if (value := number(line, key)) is not None]
+
+
 def draw_exploitability(chart: Chart, run: RunFolder) -> None:
     """Draw NashConv of the team and of the mixture, at each evaluation."""
     for index, (key, name) in enumerate(EXACT.items()):
-        values = [(int(line["step"]), value) for line in run.evals if (value := number(line, key)) is not None]
-        if values:
+        if values := nash_conv(run, key):
             chart.line([step for step, _ in values], [value for _, value in values], chart.color(index), name)
     chart.labels("step", "NashConv")
     chart.ax.set_ylim(bottom=0)

@@ -22,7 +22,7 @@ from palaver.benchmarks.reports.frames import FrameRenderer, Frames, frame_rende
 from palaver.benchmarks.reports.run_folder import RunFolder, read
 from palaver.benchmarks.reports.run_report import curves
 from palaver.benchmarks.reports.run_report.conventions import conventions
-from palaver.benchmarks.reports.run_report.league import league
+from palaver.benchmarks.reports.run_report.league import league, nash_conv
 from palaver.benchmarks.reports.run_report.messages import messages
 from palaver.benchmarks.reports.summary import (
     comparison,
@@ -147,7 +147,9 @@ def page(run: RunFolder, n_samples: int, viewed: viewer.WrittenPage) -> dict[str
 
 
 def _title(run: RunFolder) -> str:
-    evaluation = score(run)
+    exact, evaluation = nash_conv(run), score(run)
+    if len(exact) > 1:
+        return f"{run.name}: NashConv {exact[0][1]:.2f} → {exact[-1][1]:.2f} in {exact[-1][0]} steps"
     if evaluation.before and evaluation.after:
         return (
             f"{run.name}: {evaluation.before.mean:.2f} → {evaluation.after.mean:.2f} in {evaluation.after.step} steps"
