@@ -3,16 +3,17 @@
 Every action is equally likely, so that no text shows a convention or which action is good. An answer restates what an
 action may have to depend on: the fireworks; what is known of the own cards, and whether by that they are playable
 (`sure`, `maybe`, `never`); the other's cards with the height of their fireworks, whether they are `next`, `later` or
-`past`, and what is known of them. After `so` come a word for each card, and before the action those of the cards that
-it is about: `hinted` is an own card that may be playable and of which something is known, `ready` a card of the other's
-that is playable and of which the other knows something.
+`past`, and what is known of them. After `so` come a word for each card, own ones with their places, and before the
+action the words of the cards that it is about: `hinted` is an own card that may be playable and of which something is
+known, `ready` a card of the other's that is playable and of which the other knows something.
 
     red 1, blue 0; own 1 any 2 maybe, 2 any any maybe; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past any any; so
-    hinted maybe, blue 1 ready, red 1 past: hinted play 1.
+    hinted 1 maybe 2, blue 1 ready, red 1 past: hinted 1 play 1.
 
 A model of two layers compares only what stands together, which is why the heights are repeated. The words before the
 action are there because training then has to prefer words, where without them it has to learn first which of the
-earlier words an action depends on.
+earlier words an action depends on. A place follows its word, so that the model finds it by copying; with words alone it
+learned them, but not at which place they stood.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def _answer(prompt: str, rng: random.Random) -> str:
 
 
 def _summary(view: PlayerView) -> str:
-    """A word for each own card, and colour, rank and a word for each of the other's."""
-    own = " ".join(_word(held, _fit(held, view.fireworks)) for held in view.own)
+    """A word for each own card and its place, and colour, rank and a word for each of the other's."""
+    own = " ".join(_placed(view, place) for place in range(1, len(view.own) + 1))
     cards = [held for hand in view.others.values() for held in hand]
     seen = [f"{held.card[0]} {held.card[1]} {_word(held, _status(held, view.fireworks))}" for held in cards]
     return ", ".join([own, *seen])
@@ -71,10 +72,15 @@ def _reason(view: PlayerView, action: str) -> str:
     """The words of the cards that an action is about."""
     kind, *words = action.split()
     if kind != "hint":
-        held = view.own[int(words[0]) - 1]
-        return _word(held, _fit(held, view.fireworks))
+        return _placed(view, int(words[0]))
     marked = [held for held in view.others[words[0]] if held.has(hint_of(words[1]))]
     return " ".join(_word(held, _status(held, view.fireworks)) for held in marked)
+
+
+def _placed(view: PlayerView, place: int) -> str:
+    """Word and place of an own card."""
+    held = view.own[place - 1]
+    return f"{_word(held, _fit(held, view.fireworks))} {place}"
 
 
 def _word(held: HeldCard, status: str) -> str:
