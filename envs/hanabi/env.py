@@ -58,8 +58,8 @@ playable; gives such hints; else discards its oldest card. `scripted:last_marked
 marked card is meant. `scripted:certain` takes hints at their word and plays only what is certain. `scripted:uniform`
 draws a legal action, `scripted:lazy` is silent. The tiny model, for `form="mini"`, restates what it knows, which own
 cards are playable by that, and which of the other's are, and names any legal action after the words of its cards:
-`red 1, blue 0; own 1 any 2 maybe, 2 any any maybe; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past any any; so hinted 1
-maybe 2, blue 1 ready, red 1 past: hinted 1 play 1.`
+`red 1, blue 0; own 1 any 2 maybe, 2 any any maybe; sees 1 blue 1 on 0 next any 1, 2 red 1 on 1 past any any; so hinted
+1 maybe 2, blue 1 ready, red 1 past: hinted 1 play 1.`
 
 ## Version history
 
