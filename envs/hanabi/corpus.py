@@ -24,10 +24,10 @@ from collections.abc import Mapping
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.base.tasks import Task
-from palaver.envs.hanabi.env import HanabiEnv, Start
+from palaver.envs.hanabi.env import HanabiEnv
 from palaver.envs.hanabi.prompts import PlayerView, read
 from palaver.envs.hanabi.reference import open_cards, playable
-from palaver.envs.hanabi.rules import FORMS, HeldCard, deal, hint_of, legal_actions
+from palaver.envs.hanabi.rules import FORMS, HeldCard, hint_of, legal_actions
 
 HINTS = 3  # a hint is so many times as likely as another action in the games that prompts are of
 KNOWN = {"maybe": "hinted", "next": "ready"}  # a status -> its name for a card of which its holder knows something
@@ -123,7 +123,7 @@ def _draw_prompt(rng: random.Random) -> str:
     env = _make_env()
     cards = FORM.cards()
     rng.shuffle(cards)
-    env.tasks, env.starts["demonstration"] = (Task("demonstration"),), Start(deal(FORM, cards, 2))
+    env.tasks, env.decks["demonstration"] = (Task("demonstration"),), cards
     observations, _ = env.reset(options={"task": 0})
     prompts = []
     while env.agents:

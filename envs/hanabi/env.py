@@ -47,11 +47,8 @@ With all points, without lives, or after one more turn of each player when the d
 
 ## Data
 
-A task has `deck`: the cards in order, as `r1 b2 ...`: the players' hands, one after the other, then the pile. It may
-have `moves`, made before the first turn: `hint p2 1; play 2`. They count for the score, but are not rewarded.
-`tasks="sample"` are 64 drawn decks, `tasks="generated:SEED:COUNT"` others. With `opening=N` each generated task begins
-after 0 to N drawn legal moves that lose no life, so that agents also meet what they would not have done: exploring
-starts, for training.
+A task has `deck`: the cards in order, as `r1 b2 ...`: the players' hands, one after the other, then the pile.
+`tasks="sample"` are 64 drawn decks, `tasks="generated:SEED:COUNT"` others.
 
 Scripted players: `scripted:reference` plays a card that is certain; takes the first card that a hint marks for
 playable; gives such hints; else discards its oldest card. `scripted:last_marked` has the other convention: the last
@@ -69,19 +66,18 @@ cards are playable by that, and which of the other's are, and names any legal ac
 from __future__ import annotations
 
 import functools
-import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
-from palaver.core import ConfigError, TaskError, stable_seed
+from palaver.core import ConfigError, TaskError
 from palaver.envs.base.arguments import choice, truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.hanabi import prompts, rules
-from palaver.envs.hanabi.rules import FORMS, HanabiForm, HanabiState
+from palaver.envs.hanabi.rules import FORMS, Card, HanabiForm
 from palaver.envs.matrix.rules import action_index
 
 TURNS = 120  # no game of five players is as long
@@ -97,7 +93,6 @@ class HanabiEnv(TextEnv):
         strict: True takes all points back when the last life is lost.
         penalty: cost of an illegal answer, 0 or more.
         turns: most turns of an episode, which is then truncated.
-        opening: most drawn moves before the first turn of a task of `generated:`.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -117,7 +112,6 @@ class HanabiEnv(TextEnv):
         strict: bool = False,
         penalty: float = 1.0,
         turns: int = TURNS,
-        opening: int = 0,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
@@ -127,17 +121,16 @@ class HanabiEnv(TextEnv):
         if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty <= 1e6:
             raise ConfigError(f"penalty must be a number of 0 or more, got {penalty!r:.40}")
         self.penalty, self.max_return = float(penalty), float(self.form.points())
-        opening = whole_number("opening", opening, 0, TURNS) * str(tasks).startswith("generated:")
-        sample = functools.partial(generate_tasks, form=self.form, agents=agents, opening=opening)
-        read = functools.partial(_read_start, form=self.form, agents=agents)
-        loaded, self.starts = read_tasks(tasks, read, sample=sample, fields={"deck": str})
+        sample = functools.partial(generate_decks, form=self.form)
+        loaded, self.decks = read_tasks(tasks, self._read, sample=sample, fields={"deck": str})
         names = [f"p{n}" for n in range(1, agents + 1)]
         super().__init__(names, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
-        self.game, self.moves = self.starts[self.tasks[0].id]
+        self.game = rules.deal(self.form, self.decks[self.tasks[0].id], agents)
+        self.moves: tuple[str, ...] = ()
 
     def initial_observations(self, task: Task) -> dict[str, str]:
         """Deal the hands."""
-        self.game, self.moves = self.starts[task.id]
+        self.game, self.moves = rules.deal(self.form, self.decks[task.id], len(self.agents)), ()
         observations = self._prompts()
         self.first_to_act = tuple(observations)
         return observations
@@ -193,61 +186,24 @@ class HanabiEnv(TextEnv):
             "hints": float(sum(" hint " in move for move in self.moves)),
         }
 
+    def _read(self, task: Task) -> list[Card]:
+        """The deck of a task.
 
-class Start(NamedTuple):
-    """State before the first turn, and the moves that led to it, each with its player."""
-
-    game: HanabiState
-    moves: tuple[str, ...] = ()
-
-
-def _read_start(task: Task, *, form: HanabiForm, agents: int) -> Start:
-    """The first state of a task.
-
-    Raises:
-        TaskError: the deck is not that of the form, or a move cannot be made.
-    """
-    names = {colour[0]: colour for colour in form.colours}
-    words = task["deck"].split()
-    cards = [(names[w[0]], int(w[1])) for w in words if len(w) == 2 and w[0] in names and w[1] in "12345"]
-    if len(cards) != len(words) or Counter(cards) != Counter(form.cards()):
-        raise TaskError(f"task {task.id!r}: deck must have each of the {len(form.cards())} cards of this form")
-    game, moves = rules.deal(form, cards, agents), task.data.get("moves") or ""
-    if not isinstance(moves, str):
-        raise TaskError(f"task {task.id!r}: moves must be a text as 'hint p2 1; play 2'")
-    made: list[str] = []
-    for move in moves.split("; ") if moves else ():
-        legal = rules.legal_actions(game)
-        if move not in legal:
-            raise TaskError(f"task {task.id!r}: the move {move!r:.40} is not one of {', '.join(legal)}")
-        made.append(f"p{game.mover() + 1} {move}")
-        game = rules.act(game, move)
-        if game.over():
-            raise TaskError(f"task {task.id!r}: the move {move!r} ends the game")
-    return Start(game, tuple(made))
+        Raises:
+            TaskError: it is not that of the form.
+        """
+        names = {colour[0]: colour for colour in self.form.colours}
+        words = task["deck"].split()
+        cards = [(names[w[0]], int(w[1])) for w in words if len(w) == 2 and w[0] in names and w[1] in "12345"]
+        if len(cards) != len(words) or Counter(cards) != Counter(self.form.cards()):
+            raise TaskError(f"task {task.id!r}: deck must have each of the {len(self.form.cards())} cards of this form")
+        return cards
 
 
-def generate_tasks(count: int, seed: int, *, form: HanabiForm, agents: int, opening: int = 0) -> list[dict[str, str]]:
-    """Rows of drawn decks, each with 0 to `opening` drawn moves."""
+def generate_decks(count: int, seed: int, *, form: HanabiForm) -> list[dict[str, str]]:
+    """Rows of drawn decks."""
     decks = [form.shuffled(seed, index) for index in range(count)]
-    rows = [
+    return [
         {"id": f"deck-{seed}-{n}", "deck": " ".join(f"{colour[0]}{rank}" for colour, rank in cards)}
         for n, cards in enumerate(decks)
     ]
-    for n, cards in enumerate(decks if opening else ()):
-        rows[n]["moves"] = "; ".join(_draw_moves(rules.deal(form, cards, agents), seed, n, opening))
-    return rows
-
-
-def _draw_moves(game: HanabiState, seed: int, index: int, most: int) -> list[str]:
-    """Legal moves that neither lose a life nor end the game, each equally likely."""
-    rng = random.Random(stable_seed("hanabi opening", seed, index))
-    moves: list[str] = []
-    for _ in range(rng.randint(0, most)):
-        after = {action: rules.act(game, action) for action in rules.legal_actions(game)}
-        safe = [action for action, state in after.items() if state.lives == game.lives and not state.over()]
-        if not safe:
-            break
-        moves.append(rng.choice(safe))
-        game = after[moves[-1]]
-    return moves

@@ -19,9 +19,9 @@ DECK = "r1 r2 b1 b2 r1 b1 r2 b2 r1 b1"  # p1: red 1, red 2; p2: blue 1, blue 2
 
 @pytest.fixture
 def make(tmp_path):
-    def made(deck=DECK, moves="", **kwargs):
+    def made(deck=DECK, **kwargs):
         path = tmp_path / "decks.jsonl"
-        path.write_text(json.dumps({"deck": deck, "moves": moves}) + "\n")
+        path.write_text(json.dumps({"deck": deck}) + "\n")
         env = palaver.make("hanabi-v0", **{"form": "mini", "tasks": str(path), **kwargs})
         env.reset(seed=0)
         return env
@@ -203,51 +203,10 @@ def test_faulty_decks_and_keywords(make):
     for deck in ("r1 r2", DECK.replace("r2", "r1"), DECK.replace("r1", "x1"), "r1 " * 10):
         with pytest.raises(TaskError, match="each of the 10 cards"):
             make(deck)
-    for kwargs in ({"form": "huge"}, {"agents": 3}, {"strict": 1}, {"penalty": -1}, {"turns": 0}, {"opening": -1}):
+    for kwargs in ({"form": "huge"}, {"agents": 3}, {"strict": 1}, {"penalty": -1}, {"turns": 0}):
         with pytest.raises(ConfigError, match=next(iter(kwargs))):
             palaver.make("hanabi-v0", **{"form": "mini", **kwargs})
     assert len(palaver.make("hanabi-v0", agents=5).possible_agents) == 5
-
-
-def test_moves_before_the_first_turn_count_and_are_not_rewarded(make):
-    """p1 hints at blue 1, p2 plays it and draws red 1, and p1 begins; it plays red 1."""
-    env = make(moves="hint p2 1; play 1")
-    for _ in range(2):
-        observations, infos = env.reset(seed=0)
-        assert infos["p1"]["can_act"]
-        assert not infos["p2"]["can_act"]
-        assert "Fireworks: red 0, blue 1.\nTokens: 2 of 3. Lives: 1. Cards in the deck: 5." in observations["p1"]
-        assert "p2 holds: 1 blue 2 (?/2), 2 red 1 (?/?).\nSince your last turn: p2 play 1." in observations["p1"]
-        _, rewards, *_ = step(env, "play 1")
-        assert rewards == {"p1": 1, "p2": 1}
-        *_, infos = step(env, "play 2")  # red 1 again
-        assert infos["p1"]["metrics"] == {"score": 2, "strict": 0, "lives": 0, "hints": 1, "illegal": 0}
-
-
-@pytest.mark.parametrize(
-    "moves", ["hint p2 red", "hint p2 1;play 1", "discard 1", "play 2", "play 1; play 3", 7, ["play 1"]]
-)
-def test_faulty_moves_before_the_first_turn(make, moves):
-    """p2 holds no red card, nothing is discarded with all tokens, and red 2 is not playable."""
-    with pytest.raises(TaskError, match="move"):
-        make(moves=moves)
-
-
-def test_generated_tasks_begin_after_drawn_moves_that_lose_no_life():
-    kwargs = {"form": "mini", "opening": 3}
-    env, plain = (palaver.make("hanabi-v0", tasks="generated:5:400", **{**kwargs, "opening": n}) for n in (3, 0))
-    assert [task["deck"] for task in env.tasks] == [task["deck"] for task in plain.tasks]
-    assert not any(start.moves for start in plain.starts.values())
-    counts = Counter(len(start.moves) for start in env.starts.values())
-    assert set(counts) == {0, 1, 2, 3}
-    assert min(counts.values()) > 70  # 100 each; 3.5 standard deviations
-    assert all(start.game.lives == 1 and not start.game.over() for start in env.starts.values())
-    verbs = {move.split()[1] for start in env.starts.values() for move in start.moves}
-    assert verbs == {"play", "discard", "hint"}
-    assert not any(start.moves for start in palaver.make("hanabi-v0", **kwargs).starts.values())  # the sample
-    observations, infos = env.reset(options={"task": next(t.id for t in env.tasks if len(env.starts[t.id].moves) == 1)})
-    assert [name for name in env.agents if observations[name]] == ["p2"]
-    assert infos["p2"]["legal_actions"]
 
 
 def test_meant_cards():
