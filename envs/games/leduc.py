@@ -48,9 +48,9 @@ look alike.
 `scripted:reference` plays the average policy of 200 iterations of CFR+ (O. Tammelin, Solving large imperfect
 information games using CFR+, 2014), `scripted:uniform` draws an action, `scripted:lazy` is silent.
 
-The tiny model answers `my card Q, public card K, unpaired, checked opened: raise.`: its card, the public one, whether
-they have the same rank, what was done in this round, and a legal action. How likely each action is in a situation was
-drawn by chance.
+The tiny model answers `my card Q, public card K, unpaired, checked opened, queen: raise.`: its card, the public one,
+whether they have the same rank, what was done in this round, its hand (`queens` for a pair), and a legal action. How
+likely each action is in a situation was drawn by chance.
 
 ## Version history
 

@@ -1,16 +1,19 @@
 """Imitation texts of Leduc poker: a situation, then a legal action.
 
-    my card Q, public card K, unpaired, checked opened: raise.
+    my card Q, public card K, unpaired, checked opened, queen: raise.
+    my card J, public card J, paired, checked, jacks: check.
 
 From the texts of several games in `corpus` a model of two layers does not learn to tell the public card from its own.
 Half of the prompts here are exercises in that. Each situation has some actions more often than others, drawn by chance,
-which has nothing to do with what is right, but makes the model look at the situation before it names an action.
+which has nothing to do with what is right, but makes the model look at the situation before it names an action. The
+last word says in one what a hand is worth, so that training does not have to learn that a pair of jacks is no jack.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.games import leduc
@@ -19,6 +22,8 @@ from palaver.envs.games.corpus import DONE, VALUES, done, draw_state, frequencie
 DRILL = 0.5  # share of the prompts that are exercises
 SECOND = 0.75  # share of the others that are of the second round
 ANSWERS = 2  # to a prompt
+HANDS = {"J": ("jack", "jacks"), "Q": ("queen", "queens"), "K": ("king", "kings")}  # alone, as a pair
+OTHER_HANDS = ("single", "pair")  # of the values that only exercises have
 KEYS = ("stone", "chip", "place", "seat")
 ACTIONS = (("check", "bet"), ("fold", "call", "raise"), ("fold", "call"))
 TINY = {
@@ -40,14 +45,17 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def situation(state: leduc.LeducState, player: int) -> str:
-    """The player's card, the public one and their relation, and what was done in this round."""
+    """The player's card, the public one and their relation, what was done in this round, and the hand."""
+    own = state.cards[player]
     if state.second is None:
-        return f"my card {state.cards[player]}, {done(state.first)}"
-    return f"{_cards(state.cards[player], state.cards[2])}, {done(state.second)}"
+        return f"my card {own}, {done(state.first)}, {HANDS[own][0]}"
+    return _second_round(own, state.cards[2], state.second)
 
 
-def _cards(own: str, public: str) -> str:
-    return f"my card {own}, public card {public}, {'paired' if own == public else 'unpaired'}"
+def _second_round(own: str, public: str, acts: Sequence[str]) -> str:
+    paired = own == public
+    hand = HANDS.get(own, OTHER_HANDS)[paired]
+    return f"my card {own}, public card {public}, {'paired' if paired else 'unpaired'}, {done(acts)}, {hand}"
 
 
 def _draw_situation(rng: random.Random) -> tuple[Conversation, list[str]]:
@@ -72,7 +80,7 @@ def _draw_drill(rng: random.Random) -> tuple[Conversation, list[str]]:
     legal = rng.choice(ACTIONS)
     rounds = f"First round: {leduc.acts_text(before)}. Second round: {leduc.acts_text(acts)}."
     prompt = f"{' '.join(shown)} {rounds}\nActions: {', '.join(legal)}."
-    return (Message("user", prompt),), _named(f"{_cards(own, public)}, {done(acts)}", legal, rng)
+    return (Message("user", prompt),), _named(_second_round(own, public, acts), legal, rng)
 
 
 def _named(said: str, legal: tuple[str, ...], rng: random.Random) -> list[str]:

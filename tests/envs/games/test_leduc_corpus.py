@@ -68,11 +68,15 @@ def test_what_an_action_does_follows_from_the_situation_alone_and_not_from_its_w
 @pytest.mark.parametrize(
     ("state", "player", "situation"),
     [
-        (LeducState("JQK"), 0, "my card J, begins"),
-        (LeducState("JQK", ("check", "bet")), 0, "my card J, checked opened"),
-        (LeducState("JQK", ("bet", "call"), ()), 0, "my card J, public card K, unpaired, begins"),
-        (LeducState("JKK", ("bet", "call"), ("check",)), 1, "my card K, public card K, paired, checked"),
-        (LeducState("JQJ", ("bet", "call"), ("bet", "raise")), 0, "my card J, public card J, paired, opened raised"),
+        (LeducState("JQK"), 0, "my card J, begins, jack"),
+        (LeducState("JQK", ("check", "bet")), 0, "my card J, checked opened, jack"),
+        (LeducState("JQK", ("bet", "call"), ()), 0, "my card J, public card K, unpaired, begins, jack"),
+        (LeducState("JKK", ("bet", "call"), ("check",)), 1, "my card K, public card K, paired, checked, kings"),
+        (
+            LeducState("JQJ", ("bet", "call"), ("bet", "raise")),
+            0,
+            "my card J, public card J, paired, opened raised, jacks",
+        ),
     ],
 )
 def test_situations(state, player, situation):
