@@ -45,7 +45,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def situation(state: leduc.LeducState, player: int) -> str:
-    """The player's card, the public one and their relation, what was done in this round, and the hand."""
+    """Both cards and their relation, what was done in this round, and the hand."""
     own = state.cards[player]
     if state.second is None:
         return f"my card {own}, {done(state.first)}, {HANDS[own][0]}"

@@ -61,7 +61,7 @@ def _answer(prompt: str, rng: random.Random) -> str:
 
 
 def _summary(view: PlayerView) -> str:
-    """A word for each own card and its place, and colour, rank and a word for each of the other's."""
+    """A word and place for each own card; colour, rank and a word for each seen one."""
     own = " ".join(_placed(view, place) for place in range(1, len(view.own) + 1))
     cards = [held for hand in view.others.values() for held in hand]
     seen = [f"{held.card[0]} {held.card[1]} {_word(held, _status(held, view.fireworks))}" for held in cards]
