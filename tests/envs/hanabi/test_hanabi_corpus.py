@@ -91,10 +91,10 @@ def test_the_shipped_model_restates_what_is_known_and_names_actions_of_the_words
         known, _, end = completions[0].text.rpartition(": ")
         view = prompts.read(talk[0].content)
         right[known == text.rpartition(": ")[0]] += 1
-        index = action_index(end, view.actions)
-        action = view.actions[index] if index is not None else "none"
-        kept[action.split()[0], end == f"{corpus._reason(view, action)} {action}." if index is not None else False] += 1
-    print(right, kept)
+        if (index := action_index(end, view.actions)) is not None:
+            action = view.actions[index]
+            kept[action.split()[0], end == f"{corpus._reason(view, action)} {action}."] += 1
     assert right[True] >= 0.95 * right.total()
+    assert kept.total() >= 0.95 * right.total()
     for verb in ("play", "discard", "hint"):
         assert kept[verb, True] >= 0.9 * (kept[verb, True] + kept[verb, False])
