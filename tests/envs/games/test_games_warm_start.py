@@ -7,35 +7,22 @@ import random
 import pytest
 import torch
 
-from palaver.agents.llm.model.load import load_pretrained, pick_device
-from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs
-from palaver.agents.tiny.build import ensure
 from palaver.agents.tiny.training import encode
-from palaver.core import Message, Request, Sampling, stable_seed
+from palaver.core import Message
 from palaver.envs.games import corpus, kuhn
 from palaver.envs.games.solve import GameTree, nash_conv
 from palaver.envs.matrix.rules import action_index
 from tests.envs.games.test_games_corpus import listed
+from tests.shipped import answers, load
 
+MODEL = "palaver.envs.games.corpus:demonstrations"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def loaded():
-    return load_pretrained(str(ensure("palaver.envs.games.corpus:demonstrations")), pick_device("cpu"))
-
-
-def answers(loaded, conversations, samples=1):
-    policy = LLMPolicy(*loaded, name="tiny")
-    texts = []
-    for start in range(0, len(conversations), 50):
-        requests = [
-            Request("p", conversation, tuple(stable_seed(index, n) for n in range(samples)), Sampling(max_tokens=20))
-            for index, conversation in enumerate(conversations[start : start + 50], start)
-        ]
-        texts += [[completion.text for completion in completions] for completions in policy.act(requests)]
-    return texts
+    return load(MODEL)  # before a test changes the texts, which would have another model made
 
 
 @pytest.mark.parametrize(
@@ -67,9 +54,9 @@ def test_in_kuhn_poker_it_is_near_the_uniform_policy(loaded):
     assert nash_conv(tree, profile) == pytest.approx(0.9167, abs=0.25)
 
 
-def test_a_short_fit_gives_every_information_set_of_kuhn_poker_its_own_probabilities(loaded):
+def test_a_short_fit_gives_every_information_set_of_kuhn_poker_its_own_probabilities():
     """Random targets; total variation of the actions' probabilities after the right situation."""
-    model, tokenizer = load_pretrained(str(ensure("palaver.envs.games.corpus:demonstrations")), pick_device("cpu"))
+    model, tokenizer = load(MODEL)
     wanted, demos = [], []
     for prompt, (player, actions) in GameTree.of(kuhn.GAME).infosets.items():
         state = next(state for state in _states() if kuhn.GAME.prompt(state, player) == prompt)

@@ -6,18 +6,14 @@ import re
 from collections import Counter, defaultdict
 
 import pytest
-import torch
 
-from palaver.agents.llm.model.load import load_pretrained
-from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.tiny.build import ensure
-from palaver.core import Request, Sampling, stable_seed
 from palaver.envs.games import leduc, leduc_corpus
 from palaver.envs.games.corpus import frequencies
 from palaver.envs.games.leduc import LeducState
 from palaver.envs.games.solve import GameTree
 from palaver.envs.matrix.rules import action_index
 from tests.envs.games.test_games_corpus import listed
+from tests.shipped import answers, load
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +97,10 @@ def test_the_same_seed_gives_the_same_texts(texts):
 @pytest.mark.slow
 def test_the_shipped_model_restates_situations():
     """1.000 of 134 situations of the game, at temperature 1, when it was made."""
-    folder = str(ensure("palaver.envs.games.leduc_corpus:demonstrations"))
-    policy = LLMPolicy(*load_pretrained(folder, torch.device("cpu")), name="tiny")
     known = dict(played(leduc_corpus.demonstrations(1200, 99)))
-    requests = [Request("p", talk, (stable_seed(n),), Sampling(max_tokens=32)) for n, talk in enumerate(known)]
-    found = [completions[0].text for completions in policy.act(requests)]
+    found = [
+        text for [text] in answers(load("palaver.envs.games.leduc_corpus:demonstrations"), list(known), max_tokens=32)
+    ]
     assert all(text.split(": ")[-1].removesuffix(".") in listed(talk) for text, talk in zip(found, known, strict=True))
     right = [text.split(":")[0] == answer.split(":")[0] for text, answer in zip(found, known.values(), strict=True)]
     assert sum(right) >= 0.98 * len(right)

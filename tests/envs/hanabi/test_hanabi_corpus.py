@@ -6,14 +6,10 @@ import random
 from collections import Counter
 
 import pytest
-import torch
 
-from palaver.agents.llm.model.load import load_pretrained
-from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.tiny.build import ensure
-from palaver.core import Request, Sampling, stable_seed
 from palaver.envs.hanabi import corpus, prompts
 from palaver.envs.matrix.rules import action_index
+from tests.shipped import answers, load
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +78,11 @@ def test_the_words_of_an_actions_cards_stand_before_it():
 @pytest.mark.slow
 def test_the_shipped_model_restates_what_is_known_and_names_actions_of_the_words_before_them():
     """Floors a little below what was measured at temperature 1 when it was made."""
-    folder = str(ensure("palaver.envs.hanabi.corpus:demonstrations"))
-    policy = LLMPolicy(*load_pretrained(folder, torch.device("cpu")), name="tiny")
     expected = dict(corpus.demonstrations(800, 99))
-    requests = [Request("p", talk, (stable_seed(n),), Sampling(max_tokens=80)) for n, talk in enumerate(expected)]
+    found = answers(load("palaver.envs.hanabi.corpus:demonstrations"), list(expected), max_tokens=80)
     right, kept = Counter(), Counter()
-    for (talk, text), completions in zip(expected.items(), policy.act(requests), strict=True):
-        known, _, end = completions[0].text.rpartition(": ")
+    for (talk, text), [answer] in zip(expected.items(), found, strict=True):
+        known, _, end = answer.rpartition(": ")
         view = prompts.read(talk[0].content)
         right[known == text.rpartition(": ")[0]] += 1
         if (index := action_index(end, view.actions)) is not None:
