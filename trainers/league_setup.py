@@ -59,9 +59,9 @@ def refuse_league(config: RunConfig, algorithm: Algorithm, env: TextEnv) -> None
                 "fixed opponents in league.opponents, and leave both out of the team",
             ),
             (
-                league.exploiters and (team.kind == "heterogeneous" or config.placement.kind != "local"),
-                "league.exploiters need one model for all agents or the same for each, in this process: set "
-                "team.kind=shared or separate and placement.kind=local, or league.exploiters=0",
+                league.exploiters and team.kind == "heterogeneous",
+                "league.exploiters need one model for all agents or the same for each: set team.kind=shared or "
+                "separate, or league.exploiters=0",
             ),
             (
                 algorithm.mixer != "none" or algorithm.pairs,

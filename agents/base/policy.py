@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from palaver.core import Completion, Conversation, Request, ToolSchema
+from palaver.core import Completion, Conversation, Request, Sampling, ToolSchema
 
 
 @runtime_checkable
@@ -50,6 +50,14 @@ class LanguageModel(Policy, Protocol):
 
     def render(self, conversation: Conversation, tools: tuple[ToolSchema, ...] = ()) -> list[int]:
         """Prompt ids of a conversation in which these tools may be called."""
+
+    def written(self, text: str) -> list[int]:
+        """Token ids of an answer that somebody else has written, its end token included."""
+
+    def answer_log_probs(
+        self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], sampling: Sampling
+    ) -> list[float]:
+        """Log-probability of each answer after its prompt, given as token ids, when sampled so."""
 
     def fits(self, request: Request) -> bool:
         """Return whether the prompt of a request fits the limits of the model."""

@@ -7,11 +7,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-import torch
-
-from palaver.agents.base.policy import Policy
+from palaver.agents.base.policy import LanguageModel, Policy
 from palaver.core import Message, Request, Sampling, stable_seed
 from palaver.envs.base.exact import ExactGame
 
@@ -34,7 +32,7 @@ def team_chances(
 ) -> tuple[list[list[float]], float]:
     """Probabilities of a team's actions in all information sets of a game.
 
-    Those of a language model in this process are exact sums over the wordings of an action that it was seen to use.
+    Those of a language model are exact sums over the wordings of an action that it was seen to use.
     Other policies are sampled, unless they are a `Chooser`. Where no legal action has any probability all are equally
     likely, as the environment draws one.
 
@@ -73,8 +71,7 @@ def policy_chances(
     parse: Parse,
 ) -> list[list[float]]:
     """Weight of each legal action at each prompt, at most 1 together; see `team_chances`."""
-    exact = callable(getattr(policy, "active", None))  # weights in this process
-    count = ANSWERS if exact else SAMPLES
+    count = ANSWERS if isinstance(policy, LanguageModel) else SAMPLES
     requests = [
         Request(
             agent,
@@ -87,7 +84,7 @@ def policy_chances(
         for n, (prompt, legal) in enumerate(zip(prompts, actions, strict=True))
     ]
     texts = [[completion.text for completion in answers] for answers in policy.act(requests)]
-    if exact:
+    if isinstance(policy, LanguageModel):
         forms = [wordings(row, legal, parse) for row, legal in zip(texts, actions, strict=True)]
         return _scored(policy, requests, forms, sampling)
     counts = [Counter(parse(text, legal) for text in row) for row, legal in zip(texts, actions, strict=True)]
@@ -121,15 +118,13 @@ def _word(action: str) -> re.Pattern[str]:
 
 
 def _scored(
-    policy: Any, requests: Sequence[Request], forms: Sequence[Sequence[Sequence[str]]], sampling: Sampling
+    policy: LanguageModel, requests: Sequence[Request], forms: Sequence[Sequence[Sequence[str]]], sampling: Sampling
 ) -> list[list[float]]:
     """Sums of the probabilities of an action's wordings.
 
     The end token is included, unless a wording is as long as `sampling.max_tokens` or longer: sampling stops there, and
     what was written is read, so that wordings which are equal up to there are one.
     """
-    from palaver.agents.llm.scoring.logprobs import response_logprobs
-
     prompts, answers, places = [], [], []
     for row, (request, wording) in enumerate(zip(requests, forms, strict=True)):
         ids = policy.render(request.conversation)
@@ -139,10 +134,6 @@ def _scored(
                 answers.append([*written])
                 places.append((row, n))
     weights = [[0.0] * len(wording) for wording in forms]
-    with torch.no_grad(), policy.active() as model:
-        for begin in range(0, len(answers), 256):
-            part = slice(begin, begin + 256)
-            logps, _ = response_logprobs(model, prompts[part], answers[part], sampling)
-            for (row, n), total in zip(places[part], logps.double().sum(1).tolist(), strict=True):
-                weights[row][n] += math.exp(total)
+    for (row, n), total in zip(places, policy.answer_log_probs(prompts, answers, sampling), strict=True):
+        weights[row][n] += math.exp(total)
     return weights

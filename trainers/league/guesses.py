@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from palaver.agents.base.policy import Policy, act_batched
+from palaver.agents.base.policy import LanguageModel, Policy, act_batched
 from palaver.agents.simple import ScriptedPolicy
 from palaver.core import ConfigError, Message, Request, Sampling, stable_seed
 from palaver.envs.base.env import TextEnv
@@ -90,14 +90,13 @@ def belief_metrics(
 ) -> dict[str, float]:
     """Metrics of `belief_gap` in self-play.
 
-    Empty unless the agents of a game of cards are asked, and the probabilities of their actions can be computed in this
-    process: those of remote models would take thousands of calls.
+    Empty unless the agents of a game of cards are asked, and the probabilities of their actions can be computed: models
+    behind an API would take thousands of calls.
     """
     own = own_env(env)
     if not (isinstance(env, InferenceWrapper) and isinstance(own, CardGameEnv) and own.game.small):
         return {}
-    acting = [team[agent] for agent in PLAYERS]
-    if not all(isinstance(p, Chooser | ScriptedPolicy) or callable(getattr(p, "active", None)) for p in acting):
+    if not all(isinstance(team[agent], Chooser | ScriptedPolicy | LanguageModel) for agent in PLAYERS):
         return {}
     gap = belief_gap(env, team, team, sampling, samples, answering)
     return {

@@ -86,6 +86,16 @@ class WorkerPolicy:
         """Prompt ids of a conversation."""
         return self._renderer.ids(conversation, tools)
 
+    def written(self, text: str) -> list[int]:
+        """Token ids of an answer that somebody else has written, its end token included."""
+        return self._renderer.answer(text)
+
+    def answer_log_probs(
+        self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], sampling: Sampling
+    ) -> list[float]:
+        """Log-probability of each answer after its prompt, given as token ids, when sampled so."""
+        return list(self._host.call(self._target, "answer_log_probs", prompts, answers, sampling))
+
     def fits(self, request: Request) -> bool:
         """Return whether the prompt of a request fits the limits of the model."""
         return bool(self._sampler.call(self._target, "fits", request))

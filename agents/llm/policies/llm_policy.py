@@ -18,11 +18,14 @@ from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.inference_copy import FrozenCopy, FrozenModel, OwnTrunk, Trunk, evaluating, take_over
 from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, save_pretrained
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
-from palaver.core import Completion, Conversation, PolicyError, Request, ToolCall, ToolSchema
+from palaver.agents.llm.scoring.logprobs import response_logprobs
+from palaver.core import Completion, Conversation, PolicyError, Request, Sampling, ToolCall, ToolSchema
 from palaver.utils.tool_calls import parse_calls
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+ANSWERS_PER_PASS = 256  # of `answer_log_probs`
 
 
 class LLMPolicy:
@@ -111,6 +114,19 @@ class LLMPolicy:
     def written(self, text: str) -> list[int]:
         """Token ids of an answer that somebody else has written, its end token included."""
         return self._renderer.answer(text)
+
+    @torch.no_grad()
+    def answer_log_probs(
+        self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], sampling: Sampling
+    ) -> list[float]:
+        """Log-probability of each answer after its prompt, given as token ids, when sampled so."""
+        found: list[float] = []
+        with self.active() as model:
+            for begin in range(0, len(answers), ANSWERS_PER_PASS):
+                part = slice(begin, begin + ANSWERS_PER_PASS)
+                logprobs, _ = response_logprobs(model, prompts[part], answers[part], sampling)
+                found += logprobs.double().sum(1).tolist()
+        return found
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """One list per request, one completion per seed; all of them in one batch.

@@ -16,6 +16,7 @@ from palaver.core import ConfigError, PolicyError
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.run import checkpoint
 from palaver.trainers.train import prepare, resume, train
+from tests.trainers.placement.loopback import Loopback
 from tests.trainers.toys import save_model
 
 TIMES = {"wall_s", "cpu_s", "tokens_per_s", "time/rollout_s", "time/update_s"}
@@ -25,7 +26,11 @@ REFUSED = [
     ({"team": {"kind": "lora"}}, ConfigError, "a base of its own: set team.kind=shared or separate"),
     ({"team": {"kind": "separate", "swap_every": 2}}, ConfigError, "leave both out of the team"),
     ({"team": {"kind": "separate", "frozen": {"p1": "random"}}}, ConfigError, "name fixed opponents"),
-    ({"placement": {"kind": "ray"}, "league": {"exploiters": 1}}, ConfigError, "placement.kind=local"),
+    (
+        {"team": {"kind": "heterogeneous", "agents": {"p1": {"model": "tiny"}}}, "league": {"exploiters": 1}},
+        ConfigError,
+        "set team.kind=shared or separate",
+    ),
     (
         {"algorithm": {"name": "vdn", "credit": "auto"}, "env": {"id": "matrix-v1", "game": "chicken"}},
         ConfigError,
@@ -105,6 +110,27 @@ def test_a_run_resumes_exactly_and_is_an_opponent_of_another(tmp_path, model, ki
     assert all(0 <= line["league/points"] <= 1 for line in training)
     episodes = [json.loads(line) for line in (other / "episodes" / "train-000001.jsonl").read_text().splitlines()]
     assert any(name.startswith("run:whole/") for episode in episodes for name in episode["team"].values())
+
+
+@pytest.mark.parametrize(("kind", "exploiters"), [("shared", 1), ("separate", 1), ("heterogeneous", 0)])
+def test_a_league_on_workers_equals_the_league_in_this_process(tmp_path, model, monkeypatch, kind, exploiters):
+    lossy = Loopback(("update", 3)).install(monkeypatch)
+    for placement in ("local", "ray"):
+        values = settings(
+            policy={"model": model},
+            team={"kind": kind, **({"agents": {"p1": {"model": model}}} if kind == "heterogeneous" else {})},
+            league={"exploiters": exploiters, "exploiter_every": 3, "opponents": ["scripted:uniform"]},
+            kl={"coef": 0.1, "place": "reward", "reference": "every:2"},
+            placement={"kind": placement},
+        )
+        train(parse(values), tmp_path / placement)
+    assert not lossy.losses, "the worker was never lost"
+    assert lines(tmp_path / "ray") == lines(tmp_path / "local")
+    assert any("nash_conv" in line for line in lines(tmp_path / "ray"))
+    members = sorted((tmp_path / "local" / "league").rglob("*.safetensors"))
+    assert len(members) >= 3
+    for file in members:
+        assert file.read_bytes() == (tmp_path / "ray" / file.relative_to(tmp_path / "local")).read_bytes()
 
 
 @pytest.mark.slow

@@ -17,6 +17,8 @@ from rich.console import Console
 
 from palaver.core import ConfigError
 from palaver.trainers.config.placement import PlacementConfig
+from palaver.trainers.league.pool import MAIN
+from palaver.trainers.league_loop import LeagueLoop
 from palaver.trainers.placement import ray_workers
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.run import checkpoint
@@ -73,6 +75,61 @@ def test_a_run_in_actors_equals_the_run_in_this_process(model, tmp_path, name, k
     for placement in ("local", "ray"):
         train(settings(model, name, kind, placement), tmp_path / placement, console=quiet())
     assert numbers(tmp_path / "ray") == numbers(tmp_path / "local")
+    assert not vanish(actors)
+
+
+LEAGUE = {"self_play": 0.5, "snapshot_every": 1, "exploiters": 1, "exploiter_every": 2, "games": 1, "field": 2}
+SELF_PLAY = {
+    "league": LEAGUE,
+    "algorithm": {"name": "marloo", "credit": "own"},
+    "kl": {"coef": 0.1, "place": "reward", "reference": "every:2"},
+    "train": {"steps": 4, "prompts_per_step": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    """Address of a cluster of two nodes on this machine, with one CPU each."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        yield cluster.address
+    finally:
+        cluster.shutdown()
+
+
+@pytest.mark.parametrize("loss", ["none", "actor"])
+def test_a_league_on_two_nodes_equals_the_league_in_this_process(model, tmp_path, nodes, monkeypatch, loss):
+    """Each policy fills a node; one is lost in the third rollout."""
+
+    def league(placement):
+        return run_config(model, "marloo", "separate", placement, env={"id": "kuhn-v0"}, **SELF_PLAY)
+
+    train(league("local"), tmp_path / "local", console=quiet())
+    roll, seen = LeagueLoop.rolled, set()
+
+    def watched(self, step, team):
+        for policy in team.values() if self.role == MAIN else ():
+            node = policy.shared_engine.actor.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
+            seen.add(ray.get(node))
+        if step == 3 and loss == "actor" and "lost" not in seen:
+            os.kill(actors()[0], signal.SIGKILL)
+            seen.add("lost")
+        return roll(self, step, team)
+
+    monkeypatch.setattr(LeagueLoop, "rolled", watched)
+    config = league("ray")
+    placement = config.placement.model_copy(update={"address": nodes})
+    train(config.model_copy(update={"placement": placement}), tmp_path / "ray", console=quiet())
+    assert len(seen - {"lost"}) == 2
+    assert ("lost" in seen) == (loss == "actor")
+    assert numbers(tmp_path / "ray") == numbers(tmp_path / "local")
+    assert any("nash_conv" in line for line in numbers(tmp_path / "ray"))
+    for path in sorted((tmp_path / "local" / "league").rglob("*.safetensors")):
+        assert path.read_bytes() == (tmp_path / "ray" / path.relative_to(tmp_path / "local")).read_bytes()
     assert not vanish(actors)
 
 
