@@ -22,12 +22,11 @@ from palaver.envs.games import kuhn, leduc
 from palaver.envs.games.env import card_question
 from palaver.envs.games.game import ExtensiveGame
 from palaver.envs.games.lines import STONES, BoardState, tic_tac_toe
-from palaver.envs.matrix.repeated import draw_round
+from palaver.envs.matrix.repeated import draw_round, frequencies
 
 SHARES = {"kuhn": 0.15, "leduc": 0.25, "repeated": 0.2, "tictactoe": 0.15, "drill": 0.25}
 ASKED_SHARES = {"act": 0.35, "guess": 0.35, "drill": 0.3}  # of prompts where players are asked
 GRID = range(0, 101, 10)  # percentages of guesses
-OFTEN = (1, 2, 4)  # how often one of these occurs in a situation, drawn by chance
 FRESH = 0.6  # share of repeated games whose observations stand alone, with a memory of one round
 KEYS = ("card", "public card", "stone", "round", "chip", "place")
 VALUES = ("J", "Q", "K", "X", "O", "first", "second", *map(str, range(1, 10)))
@@ -80,11 +79,6 @@ def _draw_guesses(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...
     asked = f"{prompt}\n\n{card_question(kuhn.GAME, state, player).full_text}"
     stated = [p for p, times in zip(GRID, frequencies(len(GRID), asked), strict=True) for _ in range(times)]
     return (Message("user", asked),), situation, tuple(f"{one} {p}%, {other} {100 - p}%" for p in stated)
-
-
-def frequencies(n: int, *situation: str) -> list[int]:
-    """Relative frequencies of `n` answers in a situation, drawn by chance."""
-    return random.Random(stable_seed("often", *situation)).choices(OFTEN, k=n)
 
 
 def draw_state(rng: random.Random, game: ExtensiveGame[Any]) -> tuple[Any, int]:

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.games import leduc
-from palaver.envs.games.corpus import DONE, VALUES, done, draw_state, frequencies
+from palaver.envs.games.corpus import DONE, VALUES, done, draw_state
+from palaver.envs.matrix.repeated import frequencies
 
 DRILL = 0.5  # share of the prompts that are exercises
 SECOND = 0.75  # share of the others that are of the second round

@@ -16,6 +16,7 @@ from palaver.envs.matrix.env import MatrixEnv
 
 GAMES = ("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors", "matching-pennies")
 ROUNDS = 20
+OFTEN = (1, 2, 4)  # relative frequencies of an answer in a situation, drawn by chance
 TINY = {"steps": 400, "batch": 16, "texts": 12000, "adam_lr": 0.003}
 
 
@@ -50,6 +51,11 @@ def draw_round(rng: random.Random, *, fresh: bool) -> tuple[Conversation, str, t
         places = [actions.index(joint[name]) + 1 for name, actions in zip(joint, env.game.actions, strict=True)]
         situation = f"after {places[0]} {places[1]}"
     return conversation, f"{agent} {situation}", tuple(infos[agent]["legal_actions"])
+
+
+def frequencies(n: int, *situation: str) -> list[int]:
+    """Relative frequencies of `n` answers in a situation, drawn by chance."""
+    return random.Random(stable_seed("often", *situation)).choices(OFTEN, k=n)
 
 
 @functools.cache
