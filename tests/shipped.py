@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,3 +32,10 @@ def answers(
         ]
         texts += [[completion.text for completion in completions] for completions in policy.act(requests)]
     return texts
+
+
+def probabilities(loaded: tuple[Any, Any], conversation: Conversation, texts: Sequence[str]) -> list[float]:
+    """Probability of each text as a whole answer, at temperature 1."""
+    policy = LLMPolicy(*loaded, name="tiny")
+    prompts, written = [policy.render(conversation)] * len(texts), [policy.written(text) for text in texts]
+    return [math.exp(total) for total in policy.answer_log_probs(prompts, written, Sampling())]
