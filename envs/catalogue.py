@@ -155,6 +155,7 @@ _SHIPPED = (
         turns=2,
         max_reward=10.0,
         scripted={"reference": "palaver.envs.games.reference:tiny_hanabi_reference", **_GAME_POLICIES},
+        demonstrations="palaver.envs.games.tiny_hanabi_corpus:demonstrations",
     ),
     Spec(
         id="tictactoe-v0",

@@ -15,7 +15,7 @@ from palaver.envs.games.corpus import draw_state
 from palaver.envs.games.tiny_hanabi import PAYOFFS, TinyHanabi
 from palaver.envs.matrix.repeated import frequencies
 
-TINY = {"steps": 600, "batch": 16, "texts": 12000, "adam_lr": 0.003}
+TINY = {"steps": 600, "batch": 16, "texts": 12000, "most_answers": 12, "adam_lr": 0.003}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
