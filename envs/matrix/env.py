@@ -123,7 +123,8 @@ what the other has played, as `feedback=True` shows. The tiny model answers `a1 
 with no agent named, `me red.`; each legal action is about equally likely, the n-th agent leaning a little to the n-th.
 Of repeated games with `feedback=True` the model of the [exact games](../games.md) has imitated more texts: with
 `policy.demonstrations=palaver.envs.games.corpus:demonstrations` it answers `a2 after 1 2: defect.`, the places in the
-table of what both played last and any legal action.
+table of what both played last and any legal action; with `palaver.envs.matrix.reaction_corpus:demonstrations` and
+`fresh=True` it reads them and answers `defect.`, with odds drawn by chance for each situation.
 
 ## Version history
 
