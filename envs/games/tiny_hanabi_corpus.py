@@ -19,7 +19,7 @@ TINY = {"steps": 600, "batch": 16, "texts": 12000, "most_answers": 12, "adam_lr"
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers: to each prompt that is drawn every action, as often as its information set has it."""
+    """`n` answers: to each prompt every action, as often as its information set has it."""
     rngs = (random.Random(stable_seed("tiny hanabi", seed, index)) for index in itertools.count())
     answers = (answer for rng in rngs for answer in _draw_answers(rng))
     return list(itertools.islice(answers, n))

@@ -18,7 +18,7 @@ TINY = {"steps": 800, "batch": 16, "texts": 16000, "adam_lr": 0.003}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers: to each prompt that is drawn every legal action, as often as its situation has it."""
+    """`n` answers: to each prompt every legal action, as often as its situation has it."""
     rngs = (random.Random(stable_seed("reactions", seed, index)) for index in itertools.count())
     answers = (answer for rng in rngs for answer in _draw_answers(rng))
     return list(itertools.islice(answers, n))
