@@ -12,17 +12,17 @@ keys and values, for three cards alone are too little to learn to copy from.
 from __future__ import annotations
 
 import functools
-import itertools
 import random
 from collections.abc import Sequence
 from typing import Any
 
-from palaver.core import Conversation, Message, stable_seed
+from palaver.core import Conversation, Message
 from palaver.envs.games import kuhn, leduc
 from palaver.envs.games.env import card_question
 from palaver.envs.games.game import ExtensiveGame
 from palaver.envs.games.lines import STONES, BoardState, tic_tac_toe
-from palaver.envs.matrix.repeated import draw_round, frequencies
+from palaver.envs.matrix.repeated import draw_round, stated
+from palaver.utils.demonstrations import draw_texts, frequencies
 
 SHARES = {"kuhn": 0.15, "leduc": 0.25, "repeated": 0.2, "tictactoe": 0.15, "drill": 0.25}
 ASKED_SHARES = {"act": 0.35, "guess": 0.35, "drill": 0.3}  # of prompts where players are asked
@@ -37,9 +37,7 @@ TINY = {"steps": 850, "batch": 16, "texts": 20000, "most_answers": 6, "adam_lr":
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers: to each of the environments' prompts that is drawn, every legal action once."""
-    rngs = (random.Random(stable_seed("exact games", seed, index)) for index in itertools.count())
-    drawn = map(_draw_situation, rngs)
-    return list(itertools.islice(((talk, f"{state}: {act}.") for talk, state, acts in drawn for act in acts), n))
+    return draw_texts("exact games", n, seed, lambda rng: stated(*_draw_situation(rng)))
 
 
 def with_guesses(n: int, seed: int) -> list[tuple[Conversation, str]]:
@@ -49,9 +47,7 @@ def with_guesses(n: int, seed: int) -> list[tuple[Conversation, str]]:
     often than others: by chance, which has nothing to do with what is right, but makes the model look at the situation
     before it states a number. Where all were alike it had learned not to, and training did not tell situations apart.
     """
-    rngs = (random.Random(stable_seed("guesses in games", seed, index)) for index in itertools.count())
-    drawn = map(_draw_guesses, rngs)
-    return list(itertools.islice(((talk, f"{state}: {end}.") for talk, state, ends in drawn for end in ends), n))
+    return draw_texts("guesses in games", n, seed, lambda rng: stated(*_draw_guesses(rng)))
 
 
 def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:

@@ -11,14 +11,13 @@ last word says in one what a hand is worth, so that training does not have to le
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Sequence
 
-from palaver.core import Conversation, Message, stable_seed
+from palaver.core import Conversation, Message
 from palaver.envs.games import leduc
 from palaver.envs.games.corpus import DONE, VALUES, done, draw_state
-from palaver.envs.matrix.repeated import frequencies
+from palaver.utils.demonstrations import Pair, draw_texts, frequencies
 
 DRILL = 0.5  # share of the prompts that are exercises
 SECOND = 0.75  # share of the others that are of the second round
@@ -40,9 +39,12 @@ TINY = {
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers: situations of random play and exercises."""
-    rngs = (random.Random(stable_seed("leduc", seed, index)) for index in itertools.count())
-    drawn = (_draw_drill(rng) if rng.random() < DRILL else _draw_situation(rng) for rng in rngs)
-    return list(itertools.islice(((talk, answer) for talk, answers in drawn for answer in answers), n))
+
+    def texts(rng: random.Random) -> list[Pair]:
+        talk, answers = _draw_drill(rng) if rng.random() < DRILL else _draw_situation(rng)
+        return [(talk, answer) for answer in answers]
+
+    return draw_texts("leduc", n, seed, texts)
 
 
 def situation(state: leduc.LeducState, player: int) -> str:

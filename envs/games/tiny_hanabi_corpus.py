@@ -7,31 +7,26 @@ model learns to look at its card, at the action of `p1` and at the game's letter
 from __future__ import annotations
 
 import functools
-import itertools
 import random
 
-from palaver.core import Conversation, Message, stable_seed
+from palaver.core import Message
 from palaver.envs.games.corpus import draw_state
 from palaver.envs.games.tiny_hanabi import PAYOFFS, TinyHanabi
-from palaver.envs.matrix.repeated import frequencies
+from palaver.utils.demonstrations import Pair, draw_texts, unequal_answers
 
 TINY = {"steps": 600, "batch": 16, "texts": 12000, "most_answers": 12, "adam_lr": 0.003}
 
 
-def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+def demonstrations(n: int, seed: int) -> list[Pair]:
     """`n` answers: to each prompt every action, as often as its information set has it."""
-    rngs = (random.Random(stable_seed("tiny hanabi", seed, index)) for index in itertools.count())
-    answers = (answer for rng in rngs for answer in _draw_answers(rng))
-    return list(itertools.islice(answers, n))
+    return draw_texts("tiny hanabi", n, seed, _draw_answers)
 
 
-def _draw_answers(rng: random.Random) -> list[tuple[Conversation, str]]:
+def _draw_answers(rng: random.Random) -> list[Pair]:
     game = _games()[rng.choice(sorted(PAYOFFS))]
     state, player = draw_state(rng, game)
-    prompt, actions = game.prompt(state, player), game.actions(state)
-    talk = (Message("user", prompt),)
-    often = zip(actions, frequencies(len(actions), prompt), strict=True)
-    return [(talk, f"{action}.") for action, n in often for _ in range(n)]
+    prompt = game.prompt(state, player)
+    return unequal_answers((Message("user", prompt),), game.actions(state), prompt)
 
 
 @functools.cache

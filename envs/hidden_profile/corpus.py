@@ -18,15 +18,15 @@ occurs. In the others it copies facts and names their options (`known CalmBirch 
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable, Sequence
 
-from palaver.core import Conversation, Message, stable_seed
+from palaver.core import Conversation, Message
 from palaver.envs.base.tasks import Task
 from palaver.envs.hidden_profile.env import HiddenProfileEnv
 from palaver.envs.hidden_profile.generate import TINY_ATTRIBUTES, TINY_OPTIONS, Fact, HiddenProfile, fact_text, row
 from palaver.envs.hidden_profile.reference import asks_for_vote, facts, options
+from palaver.utils.demonstrations import draw_texts
 
 DRILL = 0.6  # share of the prompts that are exercises
 NAME = 0.2  # share of the exercises in which the options of facts are to be named
@@ -57,8 +57,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
         given = answers(conversation)
         return [(conversation, answer) for answer in rng.sample(given, min(VOTES, len(given)))]
 
-    rngs = (random.Random(stable_seed("hidden profile demonstrations", seed, index)) for index in itertools.count())
-    return list(itertools.islice((text for rng in rngs for text in texts(rng)), n))
+    return draw_texts("hidden profile demonstrations", n, seed, texts)
 
 
 def answers(conversation: Conversation, *, senders: bool = False) -> list[str]:

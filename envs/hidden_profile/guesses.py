@@ -17,15 +17,15 @@ most of these go on with the question, and are answered by the list alone.
 from __future__ import annotations
 
 import functools
-import itertools
 import random
 from collections.abc import Sequence
 
-from palaver.core import Conversation, Message, stable_seed
+from palaver.core import Conversation, Message
 from palaver.envs.hidden_profile import corpus
 from palaver.envs.hidden_profile.env import HiddenProfileEnv, fact_question
 from palaver.envs.hidden_profile.generate import fact_text
 from palaver.envs.hidden_profile.reference import facts, options
+from palaver.utils.demonstrations import draw_texts
 
 DRILL = 0.6  # share of the prompts that are exercises
 SENDERS = 0.4  # share of the exercises that have senders
@@ -53,8 +53,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
             given = guesses(conversation, other)
         return [(conversation, answer) for answer in rng.sample(given, min(corpus.VOTES, len(given)))]
 
-    rngs = (random.Random(stable_seed("guesses of hidden profiles", seed, index)) for index in itertools.count())
-    return list(itertools.islice((text for rng in rngs for text in texts(rng)), n))
+    return draw_texts("guesses of hidden profiles", n, seed, texts)
 
 
 def question(other: str) -> Message:

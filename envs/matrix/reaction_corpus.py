@@ -8,25 +8,20 @@ of two layers does not look at what was played.
 
 from __future__ import annotations
 
-import itertools
 import random
 
-from palaver.core import Conversation, stable_seed
-from palaver.envs.matrix.repeated import draw_round, frequencies
+from palaver.envs.matrix.repeated import draw_round
+from palaver.utils.demonstrations import Pair, draw_texts, unequal_answers
 
 TINY = {"steps": 800, "batch": 16, "texts": 16000, "adam_lr": 0.003}
 
 
-def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+def demonstrations(n: int, seed: int) -> list[Pair]:
     """`n` answers: to each prompt every legal action, as often as its situation has it."""
-    rngs = (random.Random(stable_seed("reactions", seed, index)) for index in itertools.count())
-    answers = (answer for rng in rngs for answer in _draw_answers(rng))
-    return list(itertools.islice(answers, n))
+    return draw_texts("reactions", n, seed, _draw_answers)
 
 
-def _draw_answers(rng: random.Random) -> list[tuple[Conversation, str]]:
+def _draw_answers(rng: random.Random) -> list[Pair]:
     conversation, situation, legal = draw_round(rng, fresh=True)
     game = conversation[0].content.partition(".")[0].removeprefix("Game: ")
-    actions = sorted(legal)
-    often = frequencies(len(actions), game, situation)
-    return [(conversation, f"{action}.") for action, n in zip(actions, often, strict=True) for _ in range(n)]
+    return unequal_answers(conversation, sorted(legal), game, situation)

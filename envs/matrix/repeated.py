@@ -8,23 +8,26 @@ reciprocity depends on.
 from __future__ import annotations
 
 import functools
-import itertools
 import random
+from collections.abc import Sequence
 
-from palaver.core import Conversation, Message, stable_seed
+from palaver.core import Conversation, Message
 from palaver.envs.matrix.env import MatrixEnv
+from palaver.utils.demonstrations import Pair, draw_texts
 
 GAMES = ("prisoners-dilemma", "chicken", "stag-hunt", "rock-paper-scissors", "matching-pennies")
 ROUNDS = 20
-OFTEN = (1, 2, 4)  # relative frequencies of an answer in a situation, drawn by chance
 TINY = {"steps": 400, "batch": 16, "texts": 12000, "adam_lr": 0.003}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers: to each of the environment's prompts that is drawn, every legal action once."""
-    rngs = (random.Random(stable_seed("repeated games", seed, index)) for index in itertools.count())
-    rounds = (draw_round(rng, fresh=True) for rng in rngs)
-    return list(itertools.islice(((talk, f"{state}: {act}.") for talk, state, acts in rounds for act in acts), n))
+    return draw_texts("repeated games", n, seed, lambda rng: stated(*draw_round(rng, fresh=True)))
+
+
+def stated(conversation: Conversation, situation: str, ends: Sequence[str]) -> list[Pair]:
+    """Answers of one prompt, each with the situation before it."""
+    return [(conversation, f"{situation}: {end}.") for end in ends]
 
 
 def draw_round(rng: random.Random, *, fresh: bool) -> tuple[Conversation, str, tuple[str, ...]]:
@@ -51,11 +54,6 @@ def draw_round(rng: random.Random, *, fresh: bool) -> tuple[Conversation, str, t
         places = [actions.index(joint[name]) + 1 for name, actions in zip(joint, env.game.actions, strict=True)]
         situation = f"after {places[0]} {places[1]}"
     return conversation, f"{agent} {situation}", tuple(infos[agent]["legal_actions"])
-
-
-def frequencies(n: int, *situation: str) -> list[int]:
-    """Relative frequencies of `n` answers in a situation, drawn by chance."""
-    return random.Random(stable_seed("often", *situation)).choices(OFTEN, k=n)
 
 
 @functools.cache

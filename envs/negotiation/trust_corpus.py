@@ -12,11 +12,11 @@ two layers learned one choice for all situations, as no text had ever made its c
 from __future__ import annotations
 
 import functools
-import itertools
 import random
 
-from palaver.core import Conversation, Message, stable_seed
+from palaver.core import Conversation, Message
 from palaver.envs.negotiation import trust_and_split as ts
+from palaver.utils.demonstrations import Pair, draw_texts
 
 CHOICES = {"yield": 0, "share": 5, "keep": 10}  # coins
 ROUNDS = 4
@@ -28,9 +28,12 @@ TINY = {"steps": 600, "batch": 10, "texts": 6000, "most_answers": 3, "adam_lr": 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers: to each prompt that is drawn the message, or every choice once."""
-    rngs = (random.Random(stable_seed("trust and split texts", seed, index)) for index in itertools.count())
-    drawn = (draw_prompt(rng) for rng in rngs)
-    return list(itertools.islice(((talk, answer) for talk, answers in drawn for answer in answers), n))
+
+    def texts(rng: random.Random) -> list[Pair]:
+        talk, answers = draw_prompt(rng)
+        return [(talk, answer) for answer in answers]
+
+    return draw_texts("trust and split texts", n, seed, texts)
 
 
 def draw_prompt(rng: random.Random) -> tuple[Conversation, list[str]]:

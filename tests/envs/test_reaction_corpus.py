@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 import pytest
 
 from palaver.core import Message
+from palaver.envs.games import tiny_hanabi_corpus
 from palaver.envs.matrix import reaction_corpus
 from palaver.envs.matrix.env import MatrixEnv
-from palaver.envs.matrix.repeated import OFTEN, frequencies
+from palaver.utils.demonstrations import OFTEN, frequencies
 from tests.envs.games.test_games_corpus import listed
 from tests.shipped import load, probabilities
 
@@ -45,10 +46,11 @@ def test_frequencies_depend_on_game_and_situation_alone():
     }
 
 
-def test_demonstrations_depend_on_the_seed_alone():
-    texts = reaction_corpus.demonstrations(50, 3)
-    assert reaction_corpus.demonstrations(20, 3) == texts[:20]
-    assert reaction_corpus.demonstrations(50, 4) != texts
+@pytest.mark.parametrize("corpus", [reaction_corpus, tiny_hanabi_corpus])
+def test_demonstrations_depend_on_the_seed_alone(corpus):
+    texts = corpus.demonstrations(50, 3)
+    assert corpus.demonstrations(20, 3) == texts[:20]
+    assert corpus.demonstrations(50, 4) != texts
 
 
 @pytest.mark.slow

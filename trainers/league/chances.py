@@ -71,7 +71,8 @@ def policy_chances(
     parse: Parse,
 ) -> list[list[float]]:
     """Weight of each legal action at each prompt, at most 1 together; see `team_chances`."""
-    count = ANSWERS if isinstance(policy, LanguageModel) else SAMPLES
+    model = policy if isinstance(policy, LanguageModel) else None
+    count = SAMPLES if model is None else ANSWERS
     requests = [
         Request(
             agent,
@@ -84,9 +85,9 @@ def policy_chances(
         for n, (prompt, legal) in enumerate(zip(prompts, actions, strict=True))
     ]
     texts = [[completion.text for completion in answers] for answers in policy.act(requests)]
-    if isinstance(policy, LanguageModel):
+    if model is not None:
         forms = [wordings(row, legal, parse) for row, legal in zip(texts, actions, strict=True)]
-        return _scored(policy, requests, forms, sampling)
+        return _scored(model, requests, forms, sampling)
     counts = [Counter(parse(text, legal) for text in row) for row, legal in zip(texts, actions, strict=True)]
     return [[count[n] / SAMPLES for n in range(len(legal))] for count, legal in zip(counts, actions, strict=True)]
 

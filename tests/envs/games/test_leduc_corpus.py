@@ -10,8 +10,8 @@ import pytest
 from palaver.envs.games import leduc, leduc_corpus
 from palaver.envs.games.leduc import LeducState
 from palaver.envs.games.solve import GameTree
-from palaver.envs.matrix.repeated import frequencies
 from palaver.envs.matrix.rules import action_index
+from palaver.utils.demonstrations import frequencies
 from tests.envs.games.test_games_corpus import listed
 from tests.shipped import answers, load
 

@@ -10,7 +10,7 @@ from palaver.core import Message
 from palaver.envs.games import tiny_hanabi_corpus
 from palaver.envs.games.solve import GameTree
 from palaver.envs.games.tiny_hanabi import PAYOFFS, TinyHanabi
-from palaver.envs.matrix.repeated import frequencies
+from palaver.utils.demonstrations import frequencies
 from tests.shipped import load, probabilities
 
 
@@ -34,12 +34,6 @@ def test_every_information_set_occurs_with_its_frequencies_and_no_payoff():
         assert sum(counts) == found[prompt].total()
         for count, weight in zip(counts, odds, strict=True):
             assert count / sum(counts) == pytest.approx(weight / sum(odds), abs=0.02)
-
-
-def test_demonstrations_depend_on_the_seed_alone():
-    texts = tiny_hanabi_corpus.demonstrations(50, 3)
-    assert tiny_hanabi_corpus.demonstrations(20, 3) == texts[:20]
-    assert tiny_hanabi_corpus.demonstrations(50, 4) != texts
 
 
 @pytest.mark.slow
