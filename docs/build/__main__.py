@@ -19,6 +19,7 @@ from docs.build import (
     lab,
     layout,
     maths,
+    negotiation,
     self_play,
     workflow_pages,
 )
@@ -42,6 +43,7 @@ PARTS: Mapping[str, Callable[[Path], dict[str, str]]] = {
     "games.md": exact_games.parts,
     "inference.md": guesses.parts,
     "self-play.md": self_play.parts,
+    "negotiation.md": negotiation.parts,
 }
 
 

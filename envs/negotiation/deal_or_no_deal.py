@@ -12,6 +12,9 @@ End-to-end learning of negotiation dialogues, 2017), in the form of AdAlignLLM (
 Then the other's messages, one by one, and at last the request of a proposal. `p1` speaks first; each sends `messages`
 messages.
 
+With `fresh=True` each observation stands alone (`"conversation": "fresh"`): the items and the own values, the other's
+messages so far, and the request.
+
 ## Action
 
 A message is any text, cut at 500 characters. A proposal is what the agent itself takes: `<take> books=1 hats=0 balls=3
@@ -55,7 +58,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import Conversation, TaskError, stable_seed
-from palaver.envs.base.arguments import whole_number
+from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.questions import MOST_OPTIONS, InferenceQuestion
 from palaver.envs.base.scripted import first_prompt, observed
@@ -71,6 +74,7 @@ _TAKE = re.compile(r"<take>([^<]{0,200})</take>")
 _ITEM = re.compile(r"(book|hat|ball)s?\s{0,5}[=:]\s{0,5}(\d{1,4})(?!\d)")
 _COUNTS = re.compile(r"There are (\d+) books?, (\d+) hats? and (\d+) balls?")
 _WORTH = re.compile(r"a book is worth (\d+), a hat (\d+), a ball (\d+)")
+_MESSAGE = re.compile(r"^The other: (.*)$", re.MULTILINE)
 _AGENT = re.compile(r"You are (p[12])\.")
 
 Items = tuple[int, ...]
@@ -122,6 +126,7 @@ class DealOrNoDealEnv(TextEnv):
     Args:
         tasks: `sample`, `generated:SEED:COUNT`, or a path; a slice may follow.
         messages: of each agent, before the proposals.
+        fresh: True makes each observation stand alone, with the messages of the other agent.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -137,19 +142,24 @@ class DealOrNoDealEnv(TextEnv):
         self,
         tasks: str | Path = "sample",
         messages: int = 2,
+        fresh: bool = False,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
         self.messages = whole_number("messages", messages, 0, 100)
+        self.fresh = truth("fresh", fresh)
+        self.metadata = {**DealOrNoDealEnv.metadata, "conversation": "fresh" if fresh else "continued"}  # type: ignore[misc]
         fields: Mapping[str, type] = {"counts": list, "p1": list, "p2": list}
         loaded, _ = read_tasks(tasks, _check, sample=generate_deals, fields=fields)
         highest = max(TOTAL, *(worth for task in loaded for agent in AGENTS for worth in task[agent]))
         self._worths = tuple(map(str, range(highest + 1))) if highest < MOST_OPTIONS else ()
         self.max_return = max(best_total(task["counts"], task.data) for task in loaded) / len(AGENTS)
         super().__init__(AGENTS, loaded, render_mode=render_mode, max_length=max_length, source=tasks)
+        self.received: dict[str, list[str]] = {agent: [] for agent in AGENTS}
 
     def initial_observations(self, task: Task) -> dict[str, str]:
         """Describe the items and their worth to both."""
+        self.received = {agent: [] for agent in AGENTS}
         speaking = self.messages > 0
         self.first_to_act = AGENTS[:1] if speaking else AGENTS
         return {agent: f"{_opening(agent, task)}{_asked() if speaking else REQUEST}" for agent in AGENTS}
@@ -160,12 +170,15 @@ class DealOrNoDealEnv(TextEnv):
             return self._deal(actions)
         speaker, listener = AGENTS if self.turn % 2 == 0 else AGENTS[::-1]
         last = self.turn + 1 == 2 * self.messages
-        message = f"The other: {one_line(actions[speaker][:MESSAGE], MESSAGE)}"
-        observations = {listener: f"{message}\n{REQUEST if last else _asked()}"}
-        if last:
-            observations[speaker] = REQUEST
+        self.received[listener].append(f"The other: {one_line(actions[speaker][:MESSAGE], MESSAGE)}")
+        acting, request = AGENTS if last else (listener,), REQUEST if last else _asked()
+        if self.fresh:
+            shown = {agent: [_opening(agent, self.task).strip(), *self.received[agent]] for agent in acting}
+        else:
+            shown = {agent: self.received[agent][-1:] if agent == listener else [] for agent in acting}
+        observations = {agent: "\n".join([*lines, request]) for agent, lines in shown.items()}
         parts = {agent: {"deal": 0.0} for agent in AGENTS}
-        return StepResult(parts, observations, can_act=AGENTS if last else (listener,))
+        return StepResult(parts, observations, can_act=acting)
 
     def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - known before
         """The worth of each kind of item to the other agent.
@@ -257,20 +270,21 @@ def deal_reference(conversation: Conversation, _seed: int) -> str:
     if REQUEST not in texts[-1]:
         return f"To me a book is worth {own[1]}, a hat {own[2]}, a ball {own[3]}."
     amounts, values = [int(n) for n in counts.groups()], [int(n) for n in own.groups()]
-    worth = _WORTH.findall("\n".join(texts[1:]))
+    worth = _WORTH.findall("\n".join(_MESSAGE.findall("\n".join(texts))))
     if not worth or sum(amounts) > 30:
-        return _written([amount // 2 for amount in amounts])
+        return propose([amount // 2 for amount in amounts])
     both = dict(zip(AGENTS if agent[1] == "p1" else AGENTS[::-1], (values, [int(n) for n in worth[-1]]), strict=True))
     items = best_division(amounts, both)
-    return _written(items if agent[1] == "p1" else [n - item for n, item in zip(amounts, items, strict=True)])
+    return propose(items if agent[1] == "p1" else [n - item for n, item in zip(amounts, items, strict=True)])
 
 
 def take_all(conversation: Conversation, _seed: int) -> str:
     """Says nothing, and takes everything."""
     counts = _COUNTS.search(first_prompt(conversation))
     asked = REQUEST in next(reversed(observed(conversation)), "")
-    return _written([int(n) for n in counts.groups()]) if counts and asked else ""
+    return propose([int(n) for n in counts.groups()]) if counts and asked else ""
 
 
-def _written(items: Sequence[int]) -> str:
+def propose(items: Sequence[int]) -> str:
+    """The proposal to take these items."""
     return f"<take> {' '.join(f'{kind}s={item}' for kind, item in zip(KINDS, items, strict=True))} </take>"

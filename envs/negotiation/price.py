@@ -10,6 +10,11 @@ decided by the numbers in their messages alone.
 
 Then the other's message, when it is the agent's turn. The seller speaks first, and the agents alternate.
 
+With `fresh=True` each observation stands alone (`"conversation": "fresh"`): the text above, and in place of the other's
+messages their offers alone, so that a text may hold what the other is not to know:
+
+    This is your message 2 of 6. Your last offer: 40. The last offer of the seller: 64.
+
 ## Action
 
 Any text, cut at 500 characters. Its offer is the last number from 0 to 1000 in `<price>` tags; a message without one
@@ -53,7 +58,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import Conversation, TaskError, stable_seed
-from palaver.envs.base.arguments import whole_number
+from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.questions import MOST_OPTIONS, InferenceQuestion
 from palaver.envs.base.scripted import first_prompt, observed
@@ -66,6 +71,10 @@ HIGHEST = 1000
 SCALE = 100.0
 MARGIN = 30  # between the first offer of a scripted agent and its limit
 _PRICE = re.compile(r"<price>\s{0,20}(\d{1,4}(?:\.\d{1,2})?)\s{0,20}</price>")
+_OFFERS = re.compile(
+    r"^This is your message (\d+) of \d+\. Your last offer: \S+\. The last offer of the \w+: (none|[\d.]+)\.$",
+    re.MULTILINE,
+)
 _LIMIT = re.compile(r"You are the (seller|buyer)\. .*?(\d+) to you; .*? You may send (\d+) messages", re.DOTALL)
 
 
@@ -77,6 +86,11 @@ def offer(text: str) -> float | None:
     """
     prices = [float(price) for price in _PRICE.findall(text) if float(price) <= HIGHEST]
     return prices[-1] if prices else None
+
+
+def propose(price: int | str) -> str:
+    """The offer of a price."""
+    return f"<price> {price} </price>"
 
 
 def gains(price: float, cost: float, worth: float) -> dict[str, float]:
@@ -94,6 +108,7 @@ class NegotiationEnv(TextEnv):
     Args:
         tasks: `sample`, `generated:SEED:COUNT`, or a path; a slice may follow.
         messages: most messages of each agent.
+        fresh: True makes each observation stand alone, with the last offers and no other text.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -109,10 +124,13 @@ class NegotiationEnv(TextEnv):
         self,
         tasks: str | Path = "sample",
         messages: int = 6,
+        fresh: bool = False,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
         self.messages = whole_number("messages", messages, 1, 100)
+        self.fresh = truth("fresh", fresh)
+        self.metadata = {**NegotiationEnv.metadata, "conversation": "fresh" if fresh else "continued"}  # type: ignore[misc]
         loaded, _ = read_tasks(tasks, _check, sample=generate_prices, fields={"cost": int, "value": int})
         highest = max(task[name] for task in loaded for name in ("cost", "value"))
         self._width = 10 if highest < 10 * MOST_OPTIONS else 20
@@ -126,7 +144,8 @@ class NegotiationEnv(TextEnv):
         """Give both their limits."""
         self.offers = dict.fromkeys(ROLES)
         self.first_to_act = ROLES[:1]
-        return {role: _opening(role, task, self.messages) for role in ROLES}
+        begun = {role: _opening(role, task, self.messages) for role in ROLES}
+        return {role: f"{text}\n{self._offers(role, 1)}" if self.fresh else text for role, text in begun.items()}
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Pass on a message; end with an agreement or the last message."""
@@ -145,13 +164,24 @@ class NegotiationEnv(TextEnv):
             "efficiency": sum(rewards.values()) * SCALE / surplus if surplus > 0 else 0.0,
             "outcome": float((gap > 1e-9) - (gap < -1e-9)),
         }
+        shown = f"The {speaker}: {one_line(text, MESSAGE)}"
+        if self.fresh:
+            opening, number = _opening(listener, self.task, self.messages), (self.turn + 1) // 2 + 1
+            shown = self._offers(listener) if over else f"{opening}\n{self._offers(listener, number)}"
         return StepResult(
             {role: {"gain": rewards.get(role, 0.0)} for role in ROLES},
-            {listener: f"The {speaker}: {one_line(text, MESSAGE)}"},
+            {listener: shown},
             terminated=over,
             metrics=metrics if over else {},
             can_act=(listener,),
         )
+
+    def _offers(self, role: str, number: int | None = None) -> str:
+        """Number of the agent's message if it is to send one, and the last offers."""
+        other = ROLES[1 - ROLES.index(role)]
+        shown = {name: "none" if price is None else f"{price:g}" for name, price in self.offers.items()}
+        begun = f"This is your message {number} of {self.messages}. " if number else ""
+        return f"{begun}Your last offer: {shown[role]}. The last offer of the {other}: {shown[other]}."
 
     def questions(self, agent: str, actions: Mapping[str, str]) -> Sequence[InferenceQuestion]:  # noqa: ARG002 - known before
         """The range of the other's cost or value.
@@ -202,8 +232,8 @@ def concede(conversation: Conversation, _seed: int) -> str:
     step = MARGIN * index // max(1, messages - 1)
     price = min(max(limit + sign * (MARGIN - step), 0), HIGHEST)
     if latest is not None and sign * (latest - price) >= 0:
-        return f"I accept <price> {latest:g} </price>."
-    return f"I offer <price> {price} </price>."
+        return f"I accept {propose(f'{latest:g}')}."
+    return f"I offer {propose(price)}."
 
 
 def stubborn_price(conversation: Conversation, _seed: int) -> str:
@@ -213,7 +243,8 @@ def stubborn_price(conversation: Conversation, _seed: int) -> str:
         return ""
     sign = 1 if role == "seller" else -1
     price = min(max(limit + sign * MARGIN, 0), HIGHEST)
-    return f"I offer <price> {latest if latest is not None and sign * (latest - price) >= 0 else price:g} </price>."
+    named = latest if latest is not None and sign * (latest - price) >= 0 else price
+    return f"I offer {propose(f'{named:g}')}."
 
 
 def _position(conversation: Conversation) -> tuple[str, int, int, int, float | None]:
@@ -221,6 +252,10 @@ def _position(conversation: Conversation) -> tuple[str, int, int, int, float | N
     match = _LIMIT.search(first_prompt(conversation))
     if match is None:
         return "", 0, 0, 0, None
+    alone = _OFFERS.search(observed(conversation)[-1])
+    if alone:
+        latest = None if alone[2] == "none" else float(alone[2])
+        return match[1], min(int(match[2]), HIGHEST), int(match[3]), int(alone[1]) - 1, latest
     sent = sum(message.role == "assistant" and bool(message.content) for message in conversation)
     prices = [price for text in observed(conversation)[1:] if (price := offer(text)) is not None]
     return match[1], min(int(match[2]), HIGHEST), int(match[3]), sent, prices[-1] if prices else None

@@ -32,7 +32,8 @@ def play(env, rules, task=0):
     while env.agents:
         for agent in env.agents:
             if observations[agent]:
-                conversations[agent] += (Message("user", observations[agent]),)
+                past = () if env.fresh else conversations[agent]
+                conversations[agent] = (*past, Message("user", observations[agent]))
         said = {agent: rule[agent](conversations[agent], 0) for agent in env.agents if infos[agent]["can_act"]}
         for agent, text in said.items():
             conversations[agent] += (Message("assistant", text),)
@@ -99,8 +100,32 @@ def test_values_are_private(make):
     assert [infos[agent]["can_act"] for agent in env.agents] == [True, False]
 
 
-def test_the_reference_reaches_the_optimum_in_all_tasks():
-    env = palaver.make("deal-or-no-deal-v0")
+def test_fresh_observations_stand_alone(make):
+    env = make("deal-or-no-deal-v0", DEAL, messages=2, fresh=True)
+    assert env.metadata["conversation"] == "fresh"
+    heads = {
+        agent: f"You are {agent}. There are 2 books, 1 hat and 3 balls. To you a book is worth {worths}.\n"
+        "Agree with the other on who takes what."
+        for agent, worths in (("p1", "1, a hat 5, a ball 1"), ("p2", "2, a hat 0, a ball 2"))
+    }
+    observations, _ = env.reset(seed=0)
+    assert observations["p1"] == f"{heads['p1']} {deal._asked()}"
+    assert env.step({"p1": "a\nb"})[0] == {"p1": "", "p2": f"{heads['p2']}\nThe other: a b\n{deal._asked()}"}
+    assert env.step({"p2": "c"})[0] == {"p1": f"{heads['p1']}\nThe other: c\n{deal._asked()}", "p2": ""}
+    env.step({"p1": "d"})
+    assert env.step({"p2": "e"})[0] == {
+        "p1": f"{heads['p1']}\nThe other: c\nThe other: e\n{deal.REQUEST}",
+        "p2": f"{heads['p2']}\nThe other: a b\nThe other: d\n{deal.REQUEST}",
+    }
+    env.reset(seed=0)
+    assert "The other: c" not in env.step({"p1": "x"})[0]["p2"], "a new episode has no former messages"
+    with pytest.raises(ConfigError, match="fresh"):
+        palaver.make("deal-or-no-deal-v0", fresh=1)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_reference_reaches_the_optimum_in_all_tasks(fresh):
+    env = palaver.make("deal-or-no-deal-v0", fresh=fresh)
     for task in range(0, 64, 5):
         totals, metrics = play(env, (deal.deal_reference, deal.deal_reference), task)
         assert metrics["efficiency"] == metrics["agreed"] == 1
@@ -152,6 +177,33 @@ def test_without_an_agreement_nothing_is_gained(make):
     assert rewards == {"seller": 0, "buyer": 0}
     assert all(terminated.values())
     assert infos["seller"]["metrics"]["agreed"] == 0
+
+
+def test_fresh_observations_show_offers_and_no_other_text(make):
+    env = make("negotiation-v0", {"cost": 30, "value": 80}, messages=2, fresh=True)
+    assert env.metadata["conversation"] == "fresh"
+    heads = {role: price._opening(role, env.tasks[0], 2) for role in price.ROLES}
+    first = "This is your message 1 of 2. Your last offer: none. The last offer of the"
+    observations, _ = env.reset(seed=0)
+    assert observations["seller"] == f"{heads['seller']}\n{first} buyer: none."
+    observations, *_ = env.step({"seller": "my cost is 30 <price> 64.5 </price>"})
+    assert observations["buyer"] == f"{heads['buyer']}\n{first} seller: 64.5."
+    observations, *_ = env.step({"buyer": "no"})
+    second = "This is your message 2 of 2. Your last offer: 64.5. The last offer of the buyer: none."
+    assert observations["seller"] == f"{heads['seller']}\n{second}"
+    env.step({"seller": price.propose(60)})
+    observations, *_ = env.step({"buyer": price.propose(60)})
+    assert observations == {"seller": "Your last offer: 60. The last offer of the buyer: 60.", "buyer": ""}
+    assert env.reset(seed=0)[0]["seller"].endswith("buyer: none."), "a new episode has no former offers"
+    with pytest.raises(ConfigError, match="fresh"):
+        palaver.make("negotiation-v0", fresh=1)
+
+
+@pytest.mark.parametrize("agents", [*itertools.product((price.concede, price.stubborn_price), repeat=2)])
+def test_scripted_negotiators_play_alike_with_fresh_observations(agents):
+    continued, fresh = (palaver.make("negotiation-v0", messages=4, fresh=fresh) for fresh in (False, True))
+    for task in range(0, 64, 7):
+        assert play(continued, agents, task) == play(fresh, agents, task)
 
 
 def test_a_bad_price_costs(make):
