@@ -36,12 +36,15 @@ def draw_reward(chart: Chart, run: RunFolder, max_reward: float | None = None) -
             ends=[(evaluation.low, evaluation.high) for evaluation in points],
             marker="o:",
         )
-    if max_reward is not None and (values or run.evals):
-        chart.rule(max_reward)
-        chart.note(f"most possible {max_reward:g}", None, max_reward, (0, -4), ha="right", va="top")
-        chart.ax.set_ylim(top=max_reward * 1.06)
+    bound = max_reward if values or run.evals else None
+    if bound is not None:
+        chart.rule(bound)
+        chart.note(f"most possible {bound:g}", None, bound, (0, 2), ha="right", va="bottom")
     if chart.ax.dataLim.y0 >= 0:
         chart.ax.set_ylim(bottom=-0.02 * chart.ax.get_ylim()[1])  # room for points that lie on 0
+    if bound is not None:
+        low = chart.ax.get_ylim()[0]
+        chart.ax.set_ylim(top=bound + 0.09 * (bound - low))  # room for the note, above the points
     chart.labels("step", "reward")
 
 
@@ -183,13 +186,15 @@ def _of(agents: Sequence[str], what: str) -> dict[str, str]:
 
 
 def write_png(run: RunFolder, path: Path, max_reward: float | None, title: str) -> None:
-    """Write the reward curve as PNG, next to the declared shares or else the components.
+    """Write the reward curve as PNG, next to the declared shares or else two or more components.
 
     An environment declares its shares. Where NashConv was computed it takes the place of the reward, which in self-play
     of a zero-sum game is 0 at any strength.
     """
     main = draw_exploitability if nash_conv(run) else partial(draw_reward, max_reward=max_reward)
     share_groups, components = _shares(run), _names(run, "component/")
+    if len(components) == 1:
+        components = {}  # it is the reward
 
     def draw(curve: Chart, *parts: Chart) -> None:
         main(curve, run=run)
