@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -17,6 +19,12 @@ DIGITS = "---:"
 DEAL_HEAD = ("division", "agreed", "efficiency", "mean reward of both")
 PRICE_HEAD = ("gain that the seller asks", "agreed", "efficiency", "gain of the seller", "of the buyer", "mean of both")
 RUN_HEAD = ("seed", *(f"{name}: before, after" for name in ("agreed", "efficiency", "mean of both")), "CPU seconds")
+ALONE_HEAD = (
+    "seed",
+    "gain of the seller, buyer is `scripted:reference`",
+    "of the buyer, seller is `scripted:stubborn`",
+    "agreed",
+)
 
 
 def parts(kept_runs: Path) -> dict[str, str]:
@@ -28,6 +36,7 @@ def parts(kept_runs: Path) -> dict[str, str]:
         "deal-runs": table(RUN_HEAD, kept / "deal", _run),
         "price": markdown_table(PRICE_HEAD, offers, (DIGITS,) * 6),
         "price-runs": table(RUN_HEAD, kept / "price", _run),
+        "price-alone": table(ALONE_HEAD, kept / "price", functools.partial(_alone, kept / "price")),
     }
 
 
@@ -66,3 +75,12 @@ def _run(seed: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
     shown = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in ("agreed", "efficiency")]
     mean = f"{first['mean']:.3f}, {last['mean']:.3f} [{last['low']:.3f}, {last['high']:.3f}]"
     return (seed, *shown, mean, f"{last['cpu_s']:.0f}")
+
+
+def _alone(kept: Path, seed: str, *_: Evaluation) -> tuple[str, ...]:
+    """Gains of a run's seller and buyer with a scripted partner."""
+    results = [json.loads((kept / seed / f"{role}.json").read_text(encoding="utf-8")) for role in price.ROLES]
+    gains = [
+        f"{each['focal']['mean']:.3f} [{each['focal']['low']:.3f}, {each['focal']['high']:.3f}]" for each in results
+    ]
+    return (seed, *gains, f"{results[1]['metrics']['agreed']:.3f}")
