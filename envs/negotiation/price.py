@@ -72,7 +72,8 @@ SCALE = 100.0
 MARGIN = 30  # between the first offer of a scripted agent and its limit
 _PRICE = re.compile(r"<price>\s{0,20}(\d{1,4}(?:\.\d{1,2})?)\s{0,20}</price>")
 _OFFERS = re.compile(
-    r"^This is your message (\d+) of \d+\. Your last offer: \S+\. The last offer of the \w+: (none|[\d.]+)\.$",
+    r"^This is your message (\d{1,3}) of \d+\. Your last offer: \S+\. "
+    r"The last offer of the \w+: (none|\d{1,4}(?:\.\d{1,2})?)\.$",
     re.MULTILINE,
 )
 _LIMIT = re.compile(r"You are the (seller|buyer)\. .*?(\d+) to you; .*? You may send (\d+) messages", re.DOTALL)
@@ -252,7 +253,7 @@ def _position(conversation: Conversation) -> tuple[str, int, int, int, float | N
     match = _LIMIT.search(first_prompt(conversation))
     if match is None:
         return "", 0, 0, 0, None
-    alone = _OFFERS.search(observed(conversation)[-1])
+    alone = _OFFERS.search(next(reversed(observed(conversation)), ""))
     if alone:
         latest = None if alone[2] == "none" else float(alone[2])
         return match[1], min(int(match[2]), HIGHEST), int(match[3]), int(alone[1]) - 1, latest

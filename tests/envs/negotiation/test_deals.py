@@ -134,9 +134,20 @@ def test_the_reference_reaches_the_optimum_in_all_tasks(fresh):
 
 
 @pytest.mark.parametrize("rule", [deal.deal_reference, deal.take_all, price.concede, price.stubborn_price])
-@pytest.mark.parametrize("text", ["", "hello", "You are p1. There are 9 books", "You are the buyer. 3 to you;"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "hello", "You are p1. There are 9 books", "You are the buyer. 3 to you;",
+        "You are p1. There are 9 books, 1 hat and 1 ball. To you a book is worth 1, a hat 2, a ball 3.\n"
+        "The other: a book is worth",
+        "You are the buyer. worth 3 to you; x. You may send 2 messages",
+        "You are the buyer. worth 3 to you; x. You may send 2 messages.\n"
+        "This is your message 9 of 2. Your last offer: 1. The last offer of the seller: 1.2.3.",
+    ],
+)  # fmt: skip
 def test_scripted_agents_answer_anything(rule, text):
     assert isinstance(rule((Message("user", text),), 0), str)
+    assert isinstance(rule((Message("system", text), Message("assistant", text)), 0), str)
     assert rule((), 0) == ""
 
 
