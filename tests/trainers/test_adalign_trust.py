@@ -14,7 +14,7 @@ from palaver.envs.negotiation.trust_and_split import split
 from palaver.trainers.config.loading import load
 from palaver.trainers.objectives.alignment import aligned_advantage
 
-ROUNDS, GROUP, TASKS, STEPS, RATE = 10, 8, 4, 200, 0.1
+ROUNDS, GROUP, TASKS, STEPS, RATE = 10, 8, 4, 120, 0.2
 KEEPS = (0, 5, 10)
 COINS = np.array([[split(x, y) for y in KEEPS] for x in KEEPS])
 GREEDY = np.tile([0.0, 0.0, 1.0], (2, 4, 1))
@@ -73,7 +73,7 @@ def learn(beta, seed):
             gradient[n] *= min(1.0, config.optim.max_grad_norm / np.linalg.norm(gradient[n]))
         mean, square = b1 * mean + (1 - b1) * gradient, b2 * square + (1 - b2) * gradient**2
         move = mean / (1 - b1 ** (step + 1)) / (np.sqrt(square / (1 - b2 ** (step + 1))) + 1e-8)
-        logits += RATE * move
+        logits += RATE * left * move
     return softmax(logits)
 
 
@@ -93,7 +93,8 @@ def test_alignment_leaves_the_coins_to_the_upper_hand_and_answers_greed(seed):
     config = load("trust-adalign").algorithm
     first, second = learn(config.beta, seed)
     assert mean_rewards(first, second).min() > 45
-    assert (mean_rewards(first, GREEDY)[0] + mean_rewards(GREEDY, second)[1]) / 2 > 26.5
+    assert mean_rewards(first, GREEDY)[0] > 26.5
+    assert mean_rewards(GREEDY, second)[1] > 26.5
 
 
 def test_independent_learning_stays_near_greed():
