@@ -9,6 +9,7 @@ from typing import Any
 
 from palaver.benchmarks.experiments import orders
 from palaver.benchmarks.experiments.demo_seeds import read
+from palaver.benchmarks.reports.summary import interval
 from palaver.markdown import markdown_table
 
 Evaluation = Mapping[str, Any]  # a record of metrics.jsonl
@@ -55,6 +56,11 @@ def table(head: Sequence[str], folder: Path, row: Callable[[str, Evaluation, Eva
     return markdown_table(head, rows, (DIGITS,) * len(head)) if rows else "No run is kept yet."
 
 
+def mean(result: Evaluation) -> str:
+    """Format a mean and its interval."""
+    return f"{result['mean']:.3f} {interval(result['low'], result['high'])}"
+
+
 def _row(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
     gaps = [f"{first[key]:.3f}, {last[key]:.3f}" for key in KEYS]
     return (name.rpartition("-")[2], *gaps, f"{last['cpu_s']:.0f}")
@@ -62,7 +68,7 @@ def _row(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
 
 def _profile(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
     shares = _shares(PROFILE_KEYS, first, last)
-    return (name, *shares, f"{last['mean']:.3f} [{last['low']:.3f}, {last['high']:.3f}]", f"{last['cpu_s']:.0f}")
+    return (name, *shares, mean(last), f"{last['cpu_s']:.0f}")
 
 
 def _profile_guesses(name: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:

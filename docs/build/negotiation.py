@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from docs.build.guesses import Evaluation, table
+from docs.build.guesses import Evaluation, mean, table
+from palaver.envs.base.tasks import SAMPLES
 from palaver.envs.negotiation import deal_or_no_deal as deal
 from palaver.envs.negotiation import price, price_corpus
 from palaver.markdown import markdown_table
 
-SAMPLE = 64
 DIGITS = "---:"
 DEAL_HEAD = ("division", "agreed", "efficiency", "mean reward of both")
 PRICE_HEAD = ("gain that the seller asks", "agreed", "efficiency", "gain of the seller", "of the buyer", "mean of both")
@@ -42,7 +42,7 @@ def parts(kept_runs: Path) -> dict[str, str]:
 
 def _divisions() -> list[tuple[str, ...]]:
     """Sums of both values: of the best division, of the best fixed one, and of those drawn by chance."""
-    rows = deal.generate_deals(SAMPLE, 0)
+    rows = deal.generate_deals(SAMPLES, 0)
     best = [deal.best_total(row["counts"], row) for row in rows]
     fixed = []  # of each way to give kinds to p1 and p2, in each task
     for givers in itertools.product(("p1", "p2"), repeat=len(deal.KINDS)):
@@ -63,7 +63,7 @@ def _division(name: str, agreed: float, totals: Sequence[float], best: Sequence[
 
 def _posted(margin: int) -> tuple[str, ...]:
     """Outcome where the seller's last offer is its cost and `margin`, and the buyer accepts what loses nothing."""
-    rows = price.generate_prices(SAMPLE, 0)
+    rows = price.generate_prices(SAMPLES, 0)
     reached = [row for row in rows if row["value"] >= row["cost"] + margin]
     agreed = len(reached) / len(rows)
     buyer = sum(row["value"] - row["cost"] - margin for row in reached) / price.SCALE / len(rows)
@@ -73,14 +73,11 @@ def _posted(margin: int) -> tuple[str, ...]:
 
 def _run(seed: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
     shown = [f"{first['metrics'][key]:.3f}, {last['metrics'][key]:.3f}" for key in ("agreed", "efficiency")]
-    mean = f"{first['mean']:.3f}, {last['mean']:.3f} [{last['low']:.3f}, {last['high']:.3f}]"
-    return (seed, *shown, mean, f"{last['cpu_s']:.0f}")
+    return (seed, *shown, f"{first['mean']:.3f}, {mean(last)}", f"{last['cpu_s']:.0f}")
 
 
 def _alone(kept: Path, seed: str, *_: Evaluation) -> tuple[str, ...]:
     """Gains of a run's seller and buyer with a scripted partner."""
     results = [json.loads((kept / seed / f"{role}.json").read_text(encoding="utf-8")) for role in price.ROLES]
-    gains = [
-        f"{each['focal']['mean']:.3f} [{each['focal']['low']:.3f}, {each['focal']['high']:.3f}]" for each in results
-    ]
+    gains = [mean(each["focal"]) for each in results]
     return (seed, *gains, f"{results[1]['metrics']['agreed']:.3f}")

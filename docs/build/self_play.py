@@ -6,7 +6,7 @@ import functools
 import json
 from pathlib import Path
 
-from docs.build.guesses import Evaluation, table
+from docs.build.guesses import Evaluation, mean, table
 
 # evaluations of the last policy of a run of Hanabi-mini: who it plays with, and in which place
 TEAMS = ("own", "p1-reference", "p2-reference", "p1-last_marked", "p2-last_marked")
@@ -29,8 +29,7 @@ def parts(kept_runs: Path) -> dict[str, str]:
 
 
 def _hanabi(kept: Path, seed: str, first: Evaluation, last: Evaluation) -> tuple[str, ...]:
-    found = [json.loads((kept / seed / f"{team}.json").read_text(encoding="utf-8")) for team in TEAMS]
-    scores = [f"{each['mean']:.3f} [{each['low']:.3f}, {each['high']:.3f}]" for each in found]
+    scores = [mean(json.loads((kept / seed / f"{team}.json").read_text(encoding="utf-8"))) for team in TEAMS]
     return (seed, f"{first['mean']:.3f}, {last['mean']:.3f}", *scores, f"{last['cpu_s']:.0f}")
 
 

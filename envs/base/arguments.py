@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from palaver.core import ConfigError
 from palaver.text import one_line
@@ -39,3 +40,12 @@ def choice(keyword: str, value: object, known: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in known:
         raise ConfigError(f"{keyword} must be one of {', '.join(known)}, got {one_line(repr(value), 60)}")
     return value
+
+
+def fresh_metadata(metadata: Mapping[str, Any], fresh: object) -> dict[str, Any]:
+    """Metadata in which `conversation` says whether each observation stands alone.
+
+    Raises:
+        ConfigError: `fresh` is neither true nor false.
+    """
+    return {**metadata, "conversation": "fresh" if truth("fresh", fresh) else "continued"}

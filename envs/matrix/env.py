@@ -142,7 +142,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from palaver.core import ConfigError, TaskError
-from palaver.envs.base.arguments import truth, whole_number
+from palaver.envs.base.arguments import fresh_metadata, truth, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.exact import ExactGame
 from palaver.envs.base.questions import InferenceQuestion
@@ -201,15 +201,14 @@ class MatrixEnv(TextEnv):
     ) -> None:
         whole_number("repeats", repeats, 1, MOST_REPEATS)
         switches = {"shared": shared, "role_prompts": role_prompts, "show_payoffs": show_payoffs, "feedback": feedback}
-        switches["fresh"] = fresh
         for keyword, value in switches.items():
             truth(keyword, value)
+        self.metadata = fresh_metadata(self.metadata, fresh)  # type: ignore[misc]
         table = games.load(game, agents, penalty)
         self.solution = solve(table.shared() if shared else table)
         self.game = self.solution.game
         self.repeats, self.role_prompts, self.feedback = repeats, role_prompts, feedback
         self.fresh = fresh
-        self.metadata = {**MatrixEnv.metadata, "conversation": "fresh" if fresh else "continued"}  # type: ignore[misc]
         self.num_turns = repeats * self.game.horizon
         self.tables = prompts.written(self.game) if show_payoffs else ""
         self.max_return = max_return(self.game, repeats)

@@ -4,8 +4,8 @@ A message states the own values: `Books 3, Hats 1, Balls 2.` An answer before a 
 value and the other's by its message, compares them, takes all items of the kind or none, and proposes so:
 `book 3 5 underleave books 0 hat 1 1 eventake hats 1 ball 2 0 overleave balls 0: <take> books=0 hats=1 balls=0 </take>`.
 If the other named no values they are `none`, and the comparison is `alone`. All or none is drawn for each kind, so no
-text prefers one. Each comparison has two words of its own: with the same two for all, or the numbers alone, a model of
-two layers learned choices that depend on the kind and not on the values.
+text prefers one. Each comparison has two words of its own: where the number of items alone followed the comparison,
+agents learned choices that depend on the kind and not on the values.
 """
 
 from __future__ import annotations

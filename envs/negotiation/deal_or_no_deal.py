@@ -58,7 +58,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import Conversation, TaskError, stable_seed
-from palaver.envs.base.arguments import truth, whole_number
+from palaver.envs.base.arguments import fresh_metadata, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.questions import MOST_OPTIONS, InferenceQuestion
 from palaver.envs.base.scripted import first_prompt, observed
@@ -147,8 +147,8 @@ class DealOrNoDealEnv(TextEnv):
         max_length: int = MAX_LENGTH,
     ) -> None:
         self.messages = whole_number("messages", messages, 0, 100)
-        self.fresh = truth("fresh", fresh)
-        self.metadata = {**DealOrNoDealEnv.metadata, "conversation": "fresh" if fresh else "continued"}  # type: ignore[misc]
+        self.fresh = fresh
+        self.metadata = fresh_metadata(self.metadata, fresh)  # type: ignore[misc]
         fields: Mapping[str, type] = {"counts": list, "p1": list, "p2": list}
         loaded, _ = read_tasks(tasks, _check, sample=generate_deals, fields=fields)
         highest = max(TOTAL, *(worth for task in loaded for agent in AGENTS for worth in task[agent]))

@@ -58,7 +58,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import Conversation, TaskError, stable_seed
-from palaver.envs.base.arguments import truth, whole_number
+from palaver.envs.base.arguments import fresh_metadata, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.questions import MOST_OPTIONS, InferenceQuestion
 from palaver.envs.base.scripted import first_prompt, observed
@@ -69,6 +69,7 @@ from palaver.text import one_line
 ROLES = ("seller", "buyer")
 HIGHEST = 1000
 SCALE = 100.0
+SIGNS = {"seller": 1, "buyer": -1}  # of a price in the gain of a role
 MARGIN = 30  # between the first offer of a scripted agent and its limit
 _PRICE = re.compile(r"<price>\s{0,20}(\d{1,4}(?:\.\d{1,2})?)\s{0,20}</price>")
 _OFFERS = re.compile(
@@ -92,6 +93,15 @@ def offer(text: str) -> float | None:
 def propose(price: int | str) -> str:
     """The offer of a price."""
     return f"<price> {price} </price>"
+
+
+def ask(role: str, limit: int, gain: int) -> int:
+    """The price at which a role gains so much, within the range of offers.
+
+    >>> ask("seller", 30, 10), ask("buyer", 30, 10), ask("buyer", 5, 10)
+    (40, 20, 0)
+    """
+    return min(max(limit + SIGNS[role] * gain, 0), HIGHEST)
 
 
 def gains(price: float, cost: float, worth: float) -> dict[str, float]:
@@ -130,8 +140,8 @@ class NegotiationEnv(TextEnv):
         max_length: int = MAX_LENGTH,
     ) -> None:
         self.messages = whole_number("messages", messages, 1, 100)
-        self.fresh = truth("fresh", fresh)
-        self.metadata = {**NegotiationEnv.metadata, "conversation": "fresh" if fresh else "continued"}  # type: ignore[misc]
+        self.fresh = fresh
+        self.metadata = fresh_metadata(self.metadata, fresh)  # type: ignore[misc]
         loaded, _ = read_tasks(tasks, _check, sample=generate_prices, fields={"cost": int, "value": int})
         highest = max(task[name] for task in loaded for name in ("cost", "value"))
         self._width = 10 if highest < 10 * MOST_OPTIONS else 20
@@ -229,10 +239,8 @@ def concede(conversation: Conversation, _seed: int) -> str:
     role, limit, messages, index, latest = _position(conversation)
     if not role:
         return ""
-    sign = 1 if role == "seller" else -1
-    step = MARGIN * index // max(1, messages - 1)
-    price = min(max(limit + sign * (MARGIN - step), 0), HIGHEST)
-    if latest is not None and sign * (latest - price) >= 0:
+    price = ask(role, limit, MARGIN - MARGIN * index // max(1, messages - 1))
+    if latest is not None and SIGNS[role] * (latest - price) >= 0:
         return f"I accept {propose(f'{latest:g}')}."
     return f"I offer {propose(price)}."
 
@@ -242,9 +250,8 @@ def stubborn_price(conversation: Conversation, _seed: int) -> str:
     role, limit, _, _, latest = _position(conversation)
     if not role:
         return ""
-    sign = 1 if role == "seller" else -1
-    price = min(max(limit + sign * MARGIN, 0), HIGHEST)
-    named = latest if latest is not None and sign * (latest - price) >= 0 else price
+    price = ask(role, limit, MARGIN)
+    named = latest if latest is not None and SIGNS[role] * (latest - price) >= 0 else price
     return f"I offer {propose(f'{named:g}')}."
 
 

@@ -35,7 +35,7 @@ def _draw_answers(rng: random.Random) -> list[Pair]:
     limits = {"seller": env.task["cost"], "buyer": env.task["value"]}
     for turn in range(rng.randrange(2 * env.messages)):
         speaker = price.ROLES[turn % 2]
-        text = price.propose(ask(speaker, limits[speaker], rng.choice([*MARGINS])))
+        text = price.propose(price.ask(speaker, limits[speaker], rng.choice([*MARGINS.values()])))
         observations, *_ = env.step({speaker: "" if rng.random() < SILENT else text})
         if not env.agents:  # the offers were equal
             return []
@@ -48,21 +48,16 @@ def _draw_answers(rng: random.Random) -> list[Pair]:
     talk: Conversation = (Message("user", observations[role]),)
     answers = []
     for choice in rng.choices(choices, often, k=ANSWERS):
-        named = shown if choice == ACCEPT else str(ask(role, limits[role], choice))
+        named = shown if choice == ACCEPT else str(price.ask(role, limits[role], MARGINS[choice]))
         answers.append((talk, f"{limits[role]} {shown} {word} {choice} {named}: {price.propose(named)}"))
     return answers
-
-
-def ask(role: str, limit: int, margin: str) -> int:
-    """The price with a gain of `margin`, at least 0."""
-    return max(0, limit + MARGINS[margin] * (1 if role == price.ROLES[0] else -1))
 
 
 def compare(role: str, limit: int, offered: float | None) -> str:
     """Word for the gain of an offer."""
     if offered is None:
         return "none"
-    gain = (offered - limit) * (1 if role == price.ROLES[0] else -1)
+    gain = price.SIGNS[role] * (offered - limit)
     return "loss" if gain < 0 else "thin" if gain < 10 else "fair" if gain < 20 else "good"
 
 

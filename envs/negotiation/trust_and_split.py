@@ -66,7 +66,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import Conversation, TaskError, stable_seed
-from palaver.envs.base.arguments import truth, whole_number
+from palaver.envs.base.arguments import fresh_metadata, whole_number
 from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.questions import InferenceQuestion
 from palaver.envs.base.scripted import observed
@@ -146,8 +146,8 @@ class TrustAndSplitEnv(TextEnv):
         max_length: int = MAX_LENGTH,
     ) -> None:
         self.rounds = whole_number("rounds", rounds, 1, 1000)
-        self.fresh = truth("fresh", fresh)
-        self.metadata = {**TrustAndSplitEnv.metadata, "conversation": "fresh" if fresh else "continued"}  # type: ignore[misc]
+        self.fresh = fresh
+        self.metadata = fresh_metadata(self.metadata, fresh)  # type: ignore[misc]
         self.max_return = COINS * UPPER / 2 * rounds
         sample = functools.partial(generate_hands, rounds=rounds)
         loaded, _ = read_tasks(tasks, self._check, sample=sample, fields={"hands": str})

@@ -11,6 +11,7 @@ import palaver
 from palaver.core import ConfigError, Message, TaskError
 from palaver.envs.negotiation import deal_or_no_deal as deal
 from palaver.envs.negotiation import price
+from tests.envs.negotiation.playing import play
 
 DEAL = {"counts": [2, 1, 3], "p1": [1, 5, 1], "p2": [2, 0, 2]}
 
@@ -23,23 +24,6 @@ def make(tmp_path):
         return palaver.make(id, tasks=str(path), **kwargs)
 
     return made
-
-
-def play(env, rules, task=0):
-    observations, infos = env.reset(seed=0, options={"task": task})
-    conversations, totals = dict.fromkeys(env.agents, ()), dict.fromkeys(env.agents, 0.0)
-    rule = dict(zip(env.agents, rules, strict=True))
-    while env.agents:
-        for agent in env.agents:
-            if observations[agent]:
-                past = () if env.fresh else conversations[agent]
-                conversations[agent] = (*past, Message("user", observations[agent]))
-        said = {agent: rule[agent](conversations[agent], 0) for agent in env.agents if infos[agent]["can_act"]}
-        for agent, text in said.items():
-            conversations[agent] += (Message("assistant", text),)
-        observations, rewards, *_, infos = env.step(said)
-        totals = {agent: totals[agent] + reward for agent, reward in rewards.items()}
-    return list(totals.values()), next(iter(infos.values()))["metrics"]
 
 
 def test_the_best_division_by_hand():

@@ -9,25 +9,13 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message, TaskError
 from palaver.envs.negotiation import trust_and_split as ts
+from tests.envs.negotiation import playing
 
 
-def play(env, rules, task=0, seed=0):
-    """Mean reward by round of both, and the last metrics; rules are called for agents that may act."""
-    observations, infos = env.reset(seed=seed, options={"task": task})
-    conversations, totals = dict.fromkeys(env.agents, ()), dict.fromkeys(env.agents, 0.0)
-    rule = dict(zip(env.agents, rules, strict=True))
-    while env.agents:
-        acting = [agent for agent in env.agents if infos[agent]["can_act"]]
-        for agent in env.agents:
-            if observations[agent]:
-                past = () if env.fresh else conversations[agent]
-                conversations[agent] = (*past, Message("user", observations[agent]))
-        said = {agent: rule[agent](conversations[agent], 0) for agent in acting}
-        for agent, text in said.items():
-            conversations[agent] += (Message("assistant", text),)
-        observations, rewards, *_, infos = env.step(said)
-        totals = {agent: totals[agent] + reward for agent, reward in rewards.items()}
-    return [total / env.rounds for total in totals.values()], infos["p1"]["metrics"]
+def play(env, rules, task=0):
+    """Mean reward by round of both, and the last metrics."""
+    totals, metrics = playing.play(env, rules, task)
+    return [total / env.rounds for total in totals], metrics
 
 
 def means(*rules, **kwargs):
