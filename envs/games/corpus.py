@@ -18,15 +18,12 @@ from typing import Any
 
 from palaver.core import Conversation, Message
 from palaver.envs.games import kuhn, leduc
-from palaver.envs.games.env import card_question
 from palaver.envs.games.game import ExtensiveGame
 from palaver.envs.games.lines import STONES, BoardState, tic_tac_toe
 from palaver.envs.matrix.repeated import draw_round, stated
-from palaver.utils.demonstrations import draw_texts, frequencies
+from palaver.utils.demonstrations import draw_texts
 
 SHARES = {"kuhn": 0.15, "leduc": 0.25, "repeated": 0.2, "tictactoe": 0.15, "drill": 0.25}
-ASKED_SHARES = {"act": 0.35, "guess": 0.35, "drill": 0.3}  # of prompts where players are asked
-GRID = range(0, 101, 10)  # percentages of guesses
 FRESH = 0.6  # share of repeated games whose observations stand alone, with a memory of one round
 KEYS = ("card", "public card", "stone", "round", "chip", "place")
 VALUES = ("J", "Q", "K", "X", "O", "first", "second", *map(str, range(1, 10)))
@@ -40,16 +37,6 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     return draw_texts("exact games", n, seed, lambda rng: stated(*_draw_situation(rng)))
 
 
-def with_guesses(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers in Kuhn poker: the situation, and an action or probabilities of a card.
-
-    A guess gives the two cards that the player does not hold p and 1 - p. Each prompt has every p of `GRID`, some more
-    often than others: by chance, which has nothing to do with what is right, but makes the model look at the situation
-    before it states a number. Where all were alike it had learned not to, and training did not tell situations apart.
-    """
-    return draw_texts("guesses in games", n, seed, lambda rng: stated(*_draw_guesses(rng)))
-
-
 def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
     """Draw a player's conversation, its situation in words, and its legal actions."""
     name = rng.choices([*SHARES], [*SHARES.values()])[0]
@@ -60,21 +47,6 @@ def _draw_situation(rng: random.Random) -> tuple[Conversation, str, tuple[str, .
     game = _games()[name]
     state, player = draw_state(rng, game)
     return (Message("user", game.prompt(state, player)),), _situation(state, player), game.actions(state)
-
-
-def _draw_guesses(rng: random.Random) -> tuple[Conversation, str, tuple[str, ...]]:
-    """Draw a conversation, its situation in words, and its legal actions or guesses."""
-    kind = rng.choices([*ASKED_SHARES], [*ASKED_SHARES.values()])[0]
-    if kind == "drill":
-        return _draw_drill(rng)
-    state, player = draw_state(rng, kuhn.GAME)
-    prompt, situation = kuhn.GAME.prompt(state, player), _situation(state, player)
-    if kind == "act":
-        return (Message("user", prompt),), situation, kuhn.GAME.actions(state)
-    one, other = (card for card in kuhn.CARDS if card != state.cards[player])
-    asked = f"{prompt}\n\n{card_question(kuhn.GAME, state, player).full_text}"
-    stated = [p for p, times in zip(GRID, frequencies(len(GRID), asked), strict=True) for _ in range(times)]
-    return (Message("user", asked),), situation, tuple(f"{one} {p}%, {other} {100 - p}%" for p in stated)
 
 
 def draw_state(rng: random.Random, game: ExtensiveGame[Any]) -> tuple[Any, int]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter, defaultdict
 
 import pytest
 
-import palaver
-from palaver.envs.base.questions import read_guess
 from palaver.envs.games import corpus, kuhn, leduc
 from palaver.envs.games.solve import GameTree
 from palaver.envs.matrix import repeated
@@ -79,49 +76,6 @@ def test_a_repeated_game_remembers_the_last_round(texts):
                      "matching-pennies": ["heads", "tails"]}[title]  # fmt: skip
             places = " ".join(str(order.index(action) + 1) for action in chosen)
             assert answer.split(": ")[0].endswith(f"after {places}")
-
-
-# --- where players are asked ---
-
-
-@pytest.fixture(scope="module")
-def asked_texts():
-    return corpus.with_guesses(8000, 0)
-
-
-def test_a_guess_is_read_as_the_two_probabilities_it_states(asked_texts):
-    """The own card, which an answer restates, has what is left of 1: nothing."""
-    question = corpus.card_question(kuhn.GAME, kuhn.KuhnState("JQ"), 0)
-    counts = defaultdict(Counter)
-    for conversation, answer in asked_texts:
-        if "Guess: " not in conversation[0].content:
-            continue
-        card = re.search(r"Your card: (.)", conversation[0].content)[1]
-        stated = {name: int(number) / 100 for name, number in re.findall(r"(\w) (\d+)%", answer)}
-        assert {*stated, card} == set("JQK")
-        assert answer.startswith(f"my card {card}, ")
-        read = read_guess(answer, question)
-        assert read.weights == pytest.approx({**stated, card: 0.0})
-        counts[conversation][tuple(sorted(stated.items()))] += 1
-    assert len(counts) == 12
-    counts.pop(asked_texts[-1][0], None)  # may be cut off
-    often = []
-    for times in counts.values():  # every probability of the grid, one to four times as often as the rarest
-        assert len(times) == 11
-        often.append([times[key] / min(times.values()) for key in sorted(times)])
-    assert {*itertools.chain(*often)} <= {1.0, 2.0, 4.0}
-    assert len({tuple(row) for row in often}) == len(often), "each situation has its own"
-
-
-def test_questions_and_actions_are_the_environments_own(asked_texts):
-    env = palaver.make("kuhn-v0", infer="before")
-    prompts = {conversation[0].content for conversation, _ in asked_texts}
-    for deal in env.tasks:
-        observations, _ = env.reset(seed=0, options={"task": deal.id})
-        while env.agents:
-            assert set(filter(None, observations.values())) <= prompts
-            observations, *_ = env.step(dict.fromkeys(env.agents, "check"))  # the last ones tell the result
-    assert not any("Leduc" in text for text in prompts)
 
 
 def test_the_same_seed_gives_the_same_texts(texts):
