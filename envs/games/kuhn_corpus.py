@@ -1,4 +1,4 @@
-"""Imitation texts of Kuhn poker with questions: an action, or probabilities of the other's card, and nothing else.
+"""Imitation texts of Kuhn poker with questions: an action or a guess, and nothing else.
 
 In each information set some answers occur more often than others, by chance, which has nothing to do with what is
 right: so a model learns to look at its card and at the actions so far before it states a number, and none of what to

@@ -11,7 +11,7 @@ from palaver.trainers.algorithms.base import ALGORITHMS, algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
-from tests.trainers.toys import SEATS, register_toy, save_model
+from tests.trainers.toys import SEATS, forget_toy, register_toy, save_model
 
 # returns 0, 1, 1, 2: mean 1, population variance (1+0+0+1)/4 = 1/2, unbiased variance 2/3
 # rows: normalize none; std, population; std, unbiased
@@ -171,12 +171,18 @@ LOGGED = [
 ]
 
 
-def test_every_logged_name_is_explained(tmp_path):
+@pytest.fixture
+def toy(tmp_path):
     register_toy()
-    model, names, evaluated = save_model(tmp_path / "m"), set(), set()
+    yield save_model(tmp_path / "m")
+    forget_toy()
+
+
+def test_every_logged_name_is_explained(tmp_path, toy):
+    names, evaluated = set(), set()
     for number, changes in enumerate(LOGGED):
         config = parse({
-            "env": {"id": "lengths-v0"}, "policy": {"model": model, "max_tokens": 4}, "train": {"steps": 1},
+            "env": {"id": "lengths-v0"}, "policy": {"model": toy, "max_tokens": 4}, "train": {"steps": 1},
             "eval": {"n": 1}, "device": "cpu", "log": {"tensorboard": False, "episodes": False}, **changes,
         })  # fmt: skip
         before, step, _ = read_metrics(train(config, tmp_path / f"run{number}") / "metrics.jsonl")
