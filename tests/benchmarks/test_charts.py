@@ -89,6 +89,14 @@ def test_a_title_of_a_hundred_characters_stands_whole_on_the_picture(fabricate, 
     assert drawing._suptitle.get_window_extent().x1 < drawing.bbox.width
 
 
+@pytest.mark.parametrize(("bound", "note"), [(3.0, "most possible 3"), (300.0, "most possible 300, not drawn")])
+def test_a_bound_far_above_the_curve_is_named_and_leaves_it_its_height(fabricate, bound, note):
+    drawing = charts.figure(PAPER, (10, 3.6), lambda chart: curves.draw_reward(chart, read(fabricate()), bound))
+    (axes,) = drawing.axes
+    assert 2.3 < axes.get_ylim()[1] < 3.5
+    assert [text.get_text() for text in axes.texts] == [note]
+
+
 def colours(path, colour):
     """How many pixels of a picture are of (nearly) this colour."""
     wanted = tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))

@@ -17,6 +17,8 @@ from palaver.registry import spec
 
 Drawings = dict[str, Drawing]  # by a name that is unique on the page
 
+FAR = 8  # a bound above so many heights of the curve would leave a flat line
+
 
 def draw_reward(chart: Chart, run: RunFolder, max_reward: float | None = None) -> None:
     """Draw the training reward and the evaluations with 95 % intervals."""
@@ -37,6 +39,10 @@ def draw_reward(chart: Chart, run: RunFolder, max_reward: float | None = None) -
             marker="o:",
         )
     bound = max_reward if values or run.evals else None
+    low, high = chart.ax.get_ylim()
+    if bound is not None and bound - low > FAR * (high - low):
+        chart.note(f"most possible {bound:g}, not drawn", None, high, (0, 2), ha="right", va="bottom")
+        bound = None
     if bound is not None:
         chart.rule(bound)
         chart.note(f"most possible {bound:g}", None, bound, (0, 2), ha="right", va="bottom")
