@@ -2,7 +2,7 @@
 
 In each information set some answers occur more often than others, by chance, which has nothing to do with what is
 right: so a model learns to look at its card and at the actions so far before it states a number, and none of what to
-state.
+state. Actions are a tenth of the answers, and follow the situation less closely than guesses do.
 """
 
 from __future__ import annotations

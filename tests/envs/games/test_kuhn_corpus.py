@@ -67,11 +67,17 @@ def test_questions_and_actions_are_the_environments_own():
 
 
 @pytest.mark.slow
-def test_the_shipped_model_tells_information_sets_apart():
-    """Total variation to the frequencies of the texts: a mean of 0.03 for guesses when it was made, 0.05 at most."""
+def test_the_shipped_model_tells_information_sets_apart_in_its_guesses():
+    """Total variation to the frequencies of the texts: of guesses a mean of 0.03 when it was made, 0.05 at most.
+
+    Actions are a tenth of the texts: legal, and at a mean of 0.12 from their frequencies.
+    """
     loaded, gaps = load("palaver.envs.games.kuhn_corpus:demonstrations"), []
     for prompt, possible in prompts():
         found = probabilities(loaded, (Message("user", prompt),), list(possible))
         odds = frequencies(len(possible), prompt)
-        gaps.append(sum(abs(p - weight / sum(odds)) for p, weight in zip(found, odds, strict=True)) / 2)
-    assert max(gaps) <= 0.12
+        assert sum(found) > 0.99
+        if len(possible) == 11:
+            gaps.append(sum(abs(p - weight / sum(odds)) for p, weight in zip(found, odds, strict=True)) / 2)
+    assert len(gaps) == 12
+    assert max(gaps) <= 0.08
