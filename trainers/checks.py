@@ -9,7 +9,7 @@ from palaver.trainers.algorithms.base import Algorithm, has_token_values
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.advantages import shared_reward
 from palaver.trainers.objectives.losses import ppo_clip, reinforce
-from palaver.trainers.placement.checks import Check, device_checks, shard_checks, worker_checks
+from palaver.trainers.placement.checks import Check, shard_checks, worker_checks
 from palaver.trainers.run.memory import most_rows
 from palaver.trainers.self_interest_checks import alignment_checks, team_credit_check
 from palaver.trainers.update.off_policy_checks import correction_checks, lead_checks
@@ -44,7 +44,6 @@ def refuse_contradictions(
     rows = most_rows(config, sharing, agents, turns)
     prompts_differ = alike is not None and not set(range(turns)) <= set(alike)
     checks = [
-        *device_checks(config),
         *_players(config, algorithm, agents - len(config.team.frozen), at_once),
         team_credit_check(config, algorithm, zero_sum),
         *_rollouts(config, algorithm),

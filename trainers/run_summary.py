@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import psutil
 import torch
@@ -13,7 +15,7 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.llm.generation.requests import free_cuda
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import INFERENCE, SHARING
-from palaver.trainers.run.memory import GIB, ModelFacts, estimate
+from palaver.trainers.run.memory import GIB, MemoryEstimate, ModelFacts, estimate
 from palaver.trainers.run.session import title
 from palaver.trainers.update.updater import Updater
 
@@ -32,22 +34,23 @@ def announce(
     """Print a summary of the run: settings, shared weights and estimated memory."""
     if not updater.distributed.is_main:
         return
-    learners, distributed = updater.learners, updater.distributed
-    models = [learner.facts() for learner in learners]
-    critics = sum(critic.size for critic in updater.estimator.critics.values())
-    need = estimate(config, models, longest, rows, critics, updater.estimator.held, read)
-    device = torch.device(distributed.device)
-    free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available
+    distributed, models = updater.distributed, {one.policy.name: one.facts() for one in updater.learners}
+    needs = memory_needs(config, updater, models, longest, rows, read)
+    free = {name: _free(torch.device(name or distributed.device)) for name in needs}
+    memory = [
+        f"estimated memory {f'on {name} ' if needs.keys() - {name} else ''}{need}; free {free[name] / GIB:.1f} GiB"
+        for name, need in needs.items()
+    ]
     samples = f"{config.algorithm.group_size} joint actions ({config.algorithm.joint})"
     console.print(
         title(config, updater.algorithm, samples).append(
-            f"team: {', '.join(team)}: {_sharing(config, updater, models)}, "
+            f"team: {', '.join(team)}: {_sharing(config, updater, list(models.values()))}, "
             f"{config.policy.dtype} on {distributed.device}, {distributed.size} process(es)\n{_partners(config)}"
             f"sampled and scored at {_distributions(updater)}\n"
-            f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB",
+            f"longest prompt {longest} tokens; " + "\n".join(memory),
         )
     )
-    if need.total > free:
+    if any(need.total > free[name] for name, need in needs.items()):
         hint = (
             "this may not fit: lower train.micro_tokens, set team.kind=lora or team.kind=shared, or policy.dtype=bf16"
         )
@@ -58,6 +61,35 @@ def announce(
             "algorithm.turns=independent or lower algorithm.group_size, unless episodes end much sooner"
         )
         console.print(Text(hint, style="yellow"))
+
+
+def memory_needs(
+    config: RunConfig, updater: Updater, models: Mapping[str, ModelFacts], longest: int, rows: int, read: int
+) -> dict[str, MemoryEstimate]:
+    """Device -> estimated memory of what computes there; "" is all workers of a placement."""
+    policies, critics, held = defaultdict[str, list[ModelFacts]](list), Counter[str](), Counter[str]()
+    for learner in updater.learners:
+        policies[_device(learner.policy)].append(models[learner.policy.name])
+    for critic in updater.estimator.critics.values():
+        critics[_device(critic)] += critic.size
+    if updater.estimator.held:
+        held[_device(getattr(updater.estimator, "encoder", None))] += updater.estimator.held
+    first = next(iter(models.values()))  # a critic elsewhere reads with copied weights of a policy
+    shape = replace(first, model="", trained=0, references=0, reference_model=None, weights=0, column=0)
+    return {
+        name: estimate(config, policies.get(name, [shape]), longest, rows, critics[name], held[name], read)
+        for name in dict.fromkeys([*policies, *critics, *held])
+    }
+
+
+def _device(placed: object) -> str:
+    """Device of a model of this process, "" of one on a worker."""
+    device = str(getattr(placed, "device", ""))
+    return "" if device.startswith("worker") else device
+
+
+def _free(device: torch.device) -> int:
+    return free_cuda(device) if device.type == "cuda" else int(psutil.virtual_memory().available)
 
 
 def _sharing(config: RunConfig, updater: Updater, trained: Sequence[ModelFacts]) -> str:

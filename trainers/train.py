@@ -32,7 +32,7 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_team
 from palaver.trainers.inference_checks import refuse_inference
 from palaver.trainers.league_setup import league_loop, refuse_league
-from palaver.trainers.placement.checks import refuse_vllm
+from palaver.trainers.placement.checks import refuse_devices, refuse_vllm
 from palaver.trainers.placement.in_process import load_learners
 from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.preferences.offline import PairReader
@@ -136,6 +136,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     env = text_env(config.env.id, config.env.keywords())
     refuse_team(config.team, env.possible_agents)
     refuse_placement(config.placement, config.team, env.possible_agents)
+    refuse_devices(config, algorithm, env.possible_agents)
     at_once = env.first_to_act is None or set(env.first_to_act) >= set(env.possible_agents)
     refuse_contradictions(
         config, algorithm, len(env.possible_agents), turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
@@ -273,7 +274,7 @@ def _train_policies(
         read = refuse_long_joint(env, joint.body, max_tokens, turns(config, env), tokens=by_token)
     announce(config, team, updater, longest, rows, console, read)
     with memory_advice(config, "in its largest backward pass"):
-        for learner in updater.learners if config.team.kind == "heterogeneous" else updater.learners[:1]:
+        for learner in updater.learners if config.team.agents else updater.learners[:1]:
             learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
     with run_session(config, distributed, begun, console) as run:

@@ -35,7 +35,7 @@ def test_only_what_is_active_gets_a_gradient_and_moves(base) -> None:
     """A step of `b`: the others have no gradient at all, and every other weight is the same bit for bit."""
     team = team_of(base)
     before = {name: weights_of(policy) for name, policy in team.items()}
-    below, trunk = base_weights(team["a"]), team["a"].critic_trunk("v")
+    below, trunk = base_weights(team["a"]), team["a"].critic_trunk("v", team["a"].device)
     apart = [p.detach().clone() for p in trunk.parameters()]
     optimizer = torch.optim.AdamW(team["b"].parameters(), lr=1e-2)
     with team["b"].active() as model:
@@ -182,7 +182,7 @@ def test_a_stored_adapter_may_be_the_reference(base, tmp_path) -> None:
 def test_a_critics_trunk_is_an_adapter_of_its_own(base) -> None:
     team = team_of(base)
     policy = team["a"]
-    trunk, second = policy.critic_trunk("one"), policy.critic_trunk("two")
+    trunk, second = (policy.critic_trunk(name, policy.device) for name in ("one", "two"))
     with policy.active() as model, torch.no_grad():
         start = model.base_model(IDS)[0]
     before = weights_of(policy)

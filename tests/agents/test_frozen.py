@@ -51,7 +51,8 @@ def test_a_still_copy_does_not_drop_out_and_is_saved() -> None:
 
 def test_a_trunk_starts_as_the_policys_and_goes_its_own_way() -> None:
     who = policy()
-    trunk, other = who.critic_trunk("v"), LLMPolicy(tiny_qwen3(1), byte_tokenizer()).critic_trunk("v")
+    trunk = who.critic_trunk("v", who.device)
+    other = LLMPolicy(tiny_qwen3(1), byte_tokenizer()).critic_trunk("v", who.device)
     with trunk.active() as decoder:
         assert torch.equal(decoder(IDS)[0], who.model.model(IDS)[0])
         assert not hasattr(decoder, "lm_head")

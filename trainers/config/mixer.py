@@ -27,6 +27,10 @@ class MixerConfig(Section):
         "states of the policy at its start) or `hf:NAME` (a sentence-embedding model); auto: table for legal actions, "
         "else policy",
     )
+    encoder_device: str | None = Field(
+        None, description="device of the encoder's model; null: that of the first policy, for hf:NAME the run's"
+    )
+    device: str = Field("cpu", description="device of values and mixer, which are small")
     likelihood: bool = Field(
         True, description="encoder policy: read the mean and the least log-probability of an answer's tokens too"
     )

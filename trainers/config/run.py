@@ -179,6 +179,9 @@ class CriticConfig(Section):
     """Critics of actor-critic algorithms; ignored by other algorithms."""
 
     model: Literal["separate", "shared"] = Field("separate", description="a trunk of its own, or the policy's")
+    devices: dict[str, str] = Field(
+        {}, description="devices of critics as named by PyTorch, by agent, or `joint`; others are with their policies"
+    )
     level: Literal["auto", "completion", "token"] = Field(
         "auto", description="one value of a completion, or one before each of its tokens; auto: the row's"
     )

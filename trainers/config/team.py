@@ -44,7 +44,9 @@ class AgentConfig(Section):
     """Settings of one agent of a heterogeneous team, in place of the policy section's."""
 
     model: str | None = None
-    device: str | None = Field(None, description="device as named by PyTorch; all agents on the same type of device")
+    device: str | None = Field(
+        None, description="device as named by PyTorch, of separate teams too; all agents on the same type of device"
+    )
     chat: Literal["auto", "template", "plain"] | None = None
     engine: Literal["auto", "palaver", "transformers", "vllm"] | None = None
     temperature: float | None = Field(None, gt=0)
@@ -71,7 +73,7 @@ class TeamConfig(Section):
     kind: Kind = Field("separate", description="one model per agent, one for all, adapters on one, or different ones")
     lora: LoraConfig = LoraConfig()
     agents: dict[str, AgentConfig] = Field(
-        {}, description="heterogeneous: differences from the policy section, by agent"
+        {}, description="heterogeneous: differences from the policy section, by agent; separate: their devices"
     )
     frozen: dict[str, str] = Field(
         {}, description="agents that are not trained: `scripted:NAME`, `hf:NAME`, `tiny` or `run:FOLDER`"
@@ -125,10 +127,15 @@ def refuse_team(team: TeamConfig, agents: Sequence[str]) -> None:
                 for key, named in (("agents", team.agents), ("frozen", team.frozen))
                 for agent in named
             ),
-            (
-                team.agents and team.kind != "heterogeneous",
-                f"team.agents holds the differences between agents of a heterogeneous team, but team.kind={team.kind}: "
-                "set team.kind=heterogeneous, or leave team.agents out",
+            *(
+                (
+                    team.kind in ("shared", "lora")
+                    or (team.kind == "separate" and settings.model_dump(exclude={"device"}, exclude_none=True)),
+                    f"team.agents.{agent} holds differences between agents of a heterogeneous team, but "
+                    f"team.kind={team.kind}: set team.kind=heterogeneous, or leave it out"
+                    + (" (`device` may differ in separate teams)" if team.kind == "separate" else ""),
+                )
+                for agent, settings in team.agents.items()
             ),
             *(
                 (

@@ -3,27 +3,72 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from palaver.core import need, refuse
+from palaver.core import did_you_mean, need, refuse
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 
 Check = tuple[object, str]  # whether settings contradict each other, and what to do
 
 
-def device_checks(config: RunConfig) -> list[Check]:
-    """Several processes have a GPU each, which a number would make one for all."""
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    agents = {f"team.agents.{agent}.device": each.device for agent, each in config.team.agents.items()}
-    return [
-        (
-            processes > 1 and ":" in (device or ""),
-            f"{key}={device} is one GPU for {processes} processes: set {key}=cuda, which gives each process its own "
-            "(CUDA_VISIBLE_DEVICES chooses among them)",
-        )
-        for key, device in {"device": config.device, **agents}.items()
-    ]
+def refuse_devices(config: RunConfig, algorithm: Algorithm, agents: Sequence[str]) -> None:
+    """Refuse devices that contradict the team or the placement.
+
+    They are of agents, critics, encoders and mixers. Settings that the algorithm ignores are not checked.
+
+    Raises:
+        ConfigError: one GPU for several processes, a critic that the run has not, or a device for what has none of
+            its own.
+    """
+    named = {"device": config.device}
+    named |= {f"team.agents.{agent}.device": each.device for agent, each in config.team.agents.items() if each.device}
+    mixer, devices = config.algorithm.mixer, config.critic.devices if algorithm.critic in ("own", "joint") else {}
+    apart = {f"critic.devices.{name}": device for name, device in devices.items()}  # copies of a policy's weights
+    if algorithm.mixer != "none":
+        named["algorithm.mixer.device"] = mixer.device
+        if mixer.encoder_device:
+            (apart if mixer.reads == "policy" else named)["algorithm.mixer.encoder_device"] = mixer.encoder_device
+    processes, in_workers = int(os.environ.get("WORLD_SIZE", "1")), config.placement.kind != "local"
+    policies = list(dict.fromkeys(map(config.team.policy_of, config.team.trained(agents))))
+    critics = ["joint"] if algorithm.critic == "joint" else policies
+    refuse(
+        [
+            *(
+                (
+                    processes > 1 and ":" in device,
+                    f"{key}={device} is one GPU for {processes} processes: set {key}=cuda, which gives each process "
+                    "its own (CUDA_VISIBLE_DEVICES chooses among them)",
+                )
+                for key, device in (named | apart).items()
+            ),
+            *(
+                (
+                    name not in critics,
+                    f"critic.devices names {name!r}; the critics of this run are {', '.join(critics)}."
+                    f"{did_you_mean(name, critics)}",
+                )
+                for name in devices
+            ),
+            *(
+                (reason, f"{key}={device}: {reason}; leave {key} out, or set {change}")
+                for key, device in apart.items()
+                for reason, change in (
+                    (config.team.kind == "lora" and "adapters compute where their base is", "team.kind=separate"),
+                    (
+                        key.startswith("critic") and config.critic.model == "shared" and "it is a policy's trunk",
+                        "critic.model=separate",
+                    ),
+                    (in_workers and "each worker computes on a device of its own", "placement.kind=local"),
+                )
+            ),
+            (
+                algorithm.mixer != "none" and mixer.encoder_device and mixer.reads in ("table", "words"),
+                f"algorithm.mixer.encoder_device={mixer.encoder_device}: algorithm.mixer.encoder={mixer.reads} has no "
+                "model; leave algorithm.mixer.encoder_device out, or set algorithm.mixer.encoder to policy or hf:NAME",
+            ),
+        ]
+    )
 
 
 def refuse_vllm(config: RunConfig, agents: Collection[str]) -> None:

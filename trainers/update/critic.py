@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from palaver.agents.llm.model.load import pick_device
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import token_batches
 from palaver.agents.llm.scoring.packing import padded
@@ -83,14 +84,19 @@ class Critic:
         name: name in checkpoints and errors.
         config: config of the run.
         distributed: device and processes.
+
+    Raises:
+        PolicyError: the device that `critic.devices` names is not here.
     """
 
     def __init__(self, body: LLMPolicy, name: str, config: RunConfig, distributed: Distributed) -> None:
         self.body, self.name, self.config, self.distributed = body, name, config.critic, distributed
-        self.trunk = None if config.critic.model == "shared" else body.critic_trunk(name)
+        named = config.critic.devices.get(name)
+        device = body.device if named is None else pick_device(named)
+        self.trunk = None if config.critic.model == "shared" else body.critic_trunk(name, device)
         width = body.model.config.get_text_config().hidden_size
-        self.seed, self.micro_tokens = config.seed, config.train.pass_tokens(body.device.type)
-        self.head = nn.Linear(width, 1, device=body.device, dtype=torch.float32)
+        self.seed, self.micro_tokens = config.seed, config.train.pass_tokens(device.type)
+        self.head = nn.Linear(width, 1, device=device, dtype=torch.float32)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         self.norm = ValueNorm(config.critic.beta) if config.critic.normalize else None
@@ -102,6 +108,11 @@ class Critic:
     def parameters(self) -> list[nn.Parameter]:
         """Trained parameters: its head, and its trunk unless that is a policy's."""
         return [*(self.trunk.parameters() if self.trunk else ()), *self.head.parameters()]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of its weights."""
+        return self.head.weight.device
 
     @property
     def size(self) -> int:
@@ -168,7 +179,7 @@ class Critic:
         Raises:
             NumericalError: the loss is not finite, on any process.
         """
-        target, old = (tensor.float().to(self.head.weight.device) for tensor in (samples.target, samples.old))
+        target, old = (tensor.float().to(self.device) for tensor in (samples.target, samples.old))
         if self.norm:
             target, old = self.norm.normalize(target), self.norm.normalize(old)
         places: dict[Read, list[range]] = {}
@@ -237,7 +248,7 @@ class Critic:
 
     def _forward(self, trunk: Any, batch: Sequence[Read]) -> Tensor:
         """(S,) predictions, normalised if `norm` is set; causal attention ignores right padding."""
-        device = self.head.weight.device
+        device = self.device
         ids = torch.from_numpy(padded([ids for ids, _ in batch])).to(device)
         row = torch.from_numpy(np.repeat(np.arange(len(batch)), [count for _, count in batch])).to(device)
         position = torch.tensor([at for read in batch for at in _last(len(read[0]), read)], device=device)

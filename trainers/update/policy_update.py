@@ -123,7 +123,7 @@ class PolicyUpdater:
 
     def make_features(self) -> FrozenFeatures:
         """Make an encoder with a copy of this policy's weights."""
-        return FrozenFeatures(self.policy, self.pass_tokens, self.config.algorithm.mixer.likelihood)
+        return FrozenFeatures(self.policy, self.pass_tokens, self.config.algorithm.mixer)
 
     def update(self, work: UpdateInput) -> UpdateStats:
         """Update the policy in one or more passes over the rows, of one or more optimiser steps.

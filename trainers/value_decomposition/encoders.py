@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from palaver.agents.llm.model.inference_copy import evaluating
+from palaver.agents.llm.model.load import pick_device
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs, token_batches
 from palaver.agents.llm.scoring.packing import padded
 from palaver.core import ConfigError, Conversation, Message, PolicyError
+from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.config.run import RunConfig
 
 Pair = tuple[Conversation, str]  # an agent's conversation, and an action in it
@@ -169,17 +171,22 @@ class FrozenFeatures:
     Args:
         body: policy whose current weights are copied.
         pass_tokens: maximum padded tokens computed at once.
-        likelihood: add features of the log-probs.
+        config: the section `algorithm.mixer`: whether features of the log-probs are added, and the copy's device.
+
+    Raises:
+        PolicyError: that device is not here.
     """
 
     one_hot = False
 
-    def __init__(self, body: LLMPolicy, pass_tokens: int, likelihood: bool = True) -> None:
-        self.body, self.frozen, self.pass_tokens, self.likelihood = body, body.freeze(), pass_tokens, likelihood
-        config = body.model.config.get_text_config()
-        self.state = int(config.hidden_size)
-        self.action = 2 * self.state + (3 if likelihood else 1)
-        self.longest = int(getattr(config, "max_position_embeddings", LONGEST))
+    def __init__(self, body: LLMPolicy, pass_tokens: int, config: MixerConfig) -> None:
+        self.body, self.pass_tokens, self.likelihood = body, pass_tokens, config.likelihood
+        self.device = body.device if config.encoder_device is None else pick_device(config.encoder_device)
+        self.frozen = body.freeze(self.device)
+        shape = body.model.config.get_text_config()
+        self.state = int(shape.hidden_size)
+        self.action = 2 * self.state + (3 if self.likelihood else 1)
+        self.longest = int(getattr(shape, "max_position_embeddings", LONGEST))
         self.held = sum(tensor.numel() for tensor in self.frozen.state_dict().values())
 
     def states(self, texts: Sequence[str]) -> Tensor:
@@ -207,7 +214,7 @@ class FrozenFeatures:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self.frozen.load_state_dict({name: tensor.to(self.body.device) for name, tensor in state.items()})
+        self.frozen.load_state_dict({name: tensor.to(self.device) for name, tensor in state.items()})
 
     def _expected(self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Tensor:
         """(n, 2) mean and minimum log-prob of an answer's tokens, 0 for one without tokens."""
@@ -227,7 +234,7 @@ class FrozenFeatures:
         features = torch.zeros(len(ids), 2 * self.state)
         with self.frozen.active() as model, evaluating(model), torch.no_grad():
             for batch in _batches(ids, self.pass_tokens):
-                tokens = torch.from_numpy(padded([ids[row] for row in batch])).to(self.body.device)
+                tokens = torch.from_numpy(padded([ids[row] for row in batch])).to(self.device)
                 hidden = model.base_model(input_ids=tokens, use_cache=False)[0].float()
                 for index, row in enumerate(batch):
                     length, start = len(ids[row]), starts[row]
@@ -253,7 +260,7 @@ class Sentences(Encoder):
 
     one_hot = False
 
-    def __init__(self, name: str, device: str, pass_tokens: int) -> None:
+    def __init__(self, name: str, device: torch.device, pass_tokens: int) -> None:
         library = importlib.import_module("transformers")
         try:
             self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name)
@@ -262,7 +269,7 @@ class Sentences(Encoder):
             raise PolicyError(
                 f"algorithm.mixer.encoder: cannot load the model {name!r}: {' '.join(str(error).split())[:200]}"
             ) from error
-        self.device, self.pass_tokens = torch.device(device), pass_tokens
+        self.device, self.pass_tokens = device, pass_tokens
         config = self.model.config.get_text_config()
         self.state = int(config.hidden_size)
         self.action = 2 * self.state
@@ -298,10 +305,10 @@ def encoder(config: RunConfig, device: str) -> Encoder:
 
     Args:
         config: config of the run.
-        device: device of models.
+        device: device of models, unless `algorithm.mixer.encoder_device` is set.
 
     Raises:
-        PolicyError: a model that cannot be loaded.
+        PolicyError: a model that cannot be loaded, or a device that is not here.
     """
     mixer = config.algorithm.mixer
     if mixer.reads == "table":
@@ -309,8 +316,9 @@ def encoder(config: RunConfig, device: str) -> Encoder:
     if mixer.reads == "words":
         return Words(mixer.features)
     assert mixer.reads != "policy"  # refused for legal actions, which have no policy
-    torch_device = torch.device(device)
-    return Sentences(mixer.reads.removeprefix("hf:").strip(), device, config.train.pass_tokens(torch_device.type))
+    torch_device = pick_device(mixer.encoder_device or device)
+    name, pass_tokens = mixer.reads.removeprefix("hf:").strip(), config.train.pass_tokens(torch_device.type)
+    return Sentences(name, torch_device, pass_tokens)
 
 
 def _scaled(vector: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from palaver.agents.llm.model.load import pick_device
 from palaver.core import stable_seed
 from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.run.errors import NumericalError
@@ -77,20 +78,25 @@ class Networks(nn.Module):
 class FactoredValues:
     """Q_i and their mixer.
 
+    They take and return tensors in host memory, and compute on `algorithm.mixer.device`.
+
     Args:
         config: the section `algorithm.mixer`.
         kind: kind of the mixer.
         shape: shapes of the networks.
         seed: seed of their initial weights.
+
+    Raises:
+        PolicyError: their device is not here.
     """
 
     def __init__(self, config: MixerConfig, kind: Kind, shape: Shape, seed: int) -> None:
-        self.config = config
+        self.config, self.device = config, pick_device(config.device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stable_seed(seed, "value mixing"))
             values = AgentValues(shape.agents, shape.features, config.hidden, shared=shape.shared, linear=shape.linear)
             mixing = mixer(kind, shape.agents, shape.state, config.embed)
-        self.live = Networks(values, mixing)
+        self.live = Networks(values, mixing).to(self.device)
         self.target = copy.deepcopy(self.live).requires_grad_(False)
         self.updates = 0
         parameters = list(self.live.parameters())
@@ -103,14 +109,14 @@ class FactoredValues:
     def values(self, candidates: Tensor) -> Tensor:
         """Q_i of candidates (B, N, A, F) as (B, N, A), without gradient."""
         with torch.no_grad():
-            values: Tensor = self.live.values(candidates)
-        return values
+            values: Tensor = self.live.values(candidates.to(self.device))
+        return values.cpu()
 
     def total(self, q: Tensor, state: Tensor) -> Tensor:
         """Q_tot (B,) of values (B, N) in states (B, S), without gradient."""
         with torch.no_grad():
-            q_tot: Tensor = self.live.mixer(q, state)
-        return q_tot
+            q_tot: Tensor = self.live.mixer(q.to(self.device), state.to(self.device))
+        return q_tot.cpu()
 
     def learn(self, replay: Replay, seed: int) -> MixStats:
         """Make the updates of one training step, on batches drawn by `seed`.
@@ -131,6 +137,7 @@ class FactoredValues:
         Raises:
             NumericalError: the loss or its gradient is not finite; the weights are as before.
         """
+        batch = batch.to(self.device)
         q_tot = self.live(batch.scene, batch.chosen)
         with torch.no_grad():
             best = greedy(self.live.values(batch.then.candidates), batch.then.allowed)

@@ -27,6 +27,10 @@ class DecisionFeatures:
     candidates: Tensor
     allowed: Tensor
 
+    def to(self, device: torch.device) -> DecisionFeatures:
+        """The same features on a device."""
+        return DecisionFeatures(self.state.to(device), self.candidates.to(device), self.allowed.to(device))
+
 
 @dataclass(frozen=True, slots=True)
 class Transition:
@@ -59,6 +63,11 @@ class TransitionBatch:
     reward: Tensor
     goes_on: Tensor
     then: DecisionFeatures
+
+    def to(self, device: torch.device) -> TransitionBatch:
+        """The same transitions on a device."""
+        chosen, reward, goes_on = (tensor.to(device) for tensor in (self.chosen, self.reward, self.goes_on))
+        return TransitionBatch(self.scene.to(device), chosen, reward, goes_on, self.then.to(device))
 
 
 class Replay:

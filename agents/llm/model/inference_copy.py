@@ -97,9 +97,9 @@ class FrozenCopy(Protocol):
 class FrozenModel:
     """See `FrozenCopy`; a whole model."""
 
-    def __init__(self, master: nn.Module) -> None:
+    def __init__(self, master: nn.Module, device: torch.device | None = None) -> None:
         self.master = master
-        self.model = copy.deepcopy(master).eval().requires_grad_(False)
+        self.model = copy.deepcopy(master).eval().requires_grad_(False).to(device)
 
     @contextmanager
     def active(self) -> Iterator[nn.Module]:
@@ -140,8 +140,8 @@ class Trunk(Protocol):
 class OwnTrunk:
     """See `Trunk`; a whole copy of a model's decoder."""
 
-    def __init__(self, model: Any) -> None:
-        self.module: nn.Module = copy.deepcopy(model.base_model)
+    def __init__(self, model: Any, device: torch.device) -> None:
+        self.module: nn.Module = copy.deepcopy(model.base_model).to(device)
 
     def parameters(self) -> list[nn.Parameter]:
         """See `Trunk.parameters`."""

@@ -31,19 +31,17 @@ _FAILURES = (*_BUILT_IN, SafetensorError, StrictDataclassError)
 
 
 def pick_device(name: str) -> torch.device:
-    """The torch device called `name`; `auto` is the GPU where there is one.
+    """The torch device called `name`, with its index; `auto` is the GPU where there is one.
 
     Raises:
         PolicyError: torch does not know the name or the device is not here.
     """
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
+        return torch.empty(1, device=name).device
     except (RuntimeError, AssertionError) as error:
         raise PolicyError(f"the device {name!r} cannot be used: {_reason(error)}") from error
-    return device
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,16 +92,16 @@ class LLMPolicy:
         """Yields the model that computes as this policy; backward passes belong inside, too."""
         return nullcontext(self.model)
 
-    def freeze(self) -> FrozenCopy:
-        """A still copy of the present weights."""
-        return FrozenModel(self.model)
+    def freeze(self, device: torch.device | None = None) -> FrozenCopy:
+        """A still copy of the present weights, on a device or on this policy's."""
+        return FrozenModel(self.model, device)
 
-    def critic_trunk(self, name: str) -> Trunk:  # noqa: ARG002 - distinguishes adapters
+    def critic_trunk(self, name: str, device: torch.device) -> Trunk:  # noqa: ARG002 - distinguishes adapters
         """Make a decoder for the critic called `name`, initialised from the policy.
 
         It is trained apart from the policy.
         """
-        return OwnTrunk(self.model)
+        return OwnTrunk(self.model, device)
 
     def render(self, conversation: Conversation, tools: tuple[ToolSchema, ...] = ()) -> list[int]:
         """Prompt ids of a conversation in which these tools may be called.

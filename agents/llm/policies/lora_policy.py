@@ -143,7 +143,7 @@ class AdapterPolicy(LLMPolicy):
         self.version += 1
         self._shared_engine.refresh()
 
-    def freeze(self) -> FrozenCopy:
+    def freeze(self, device: torch.device | None = None) -> FrozenCopy:  # noqa: ARG002 - it is where its base is
         """See `LLMPolicy.freeze`: one more adapter, which nothing trains, saves or generates with."""
         lora = self._shared_engine.lora
         return FrozenAdapter(lora, lora.copy(self.key, trained=False), self.key)
@@ -158,7 +158,7 @@ class AdapterPolicy(LLMPolicy):
         """
         return FrozenAdapter(self._shared_engine.lora, self._shared_engine.load(folder, trained=False), self.key)
 
-    def critic_trunk(self, name: str) -> Trunk:  # noqa: ARG002 - its key is enough
+    def critic_trunk(self, name: str, device: torch.device) -> Trunk:  # noqa: ARG002 - its key and base are enough
         """See `LLMPolicy.critic_trunk`: one more adapter, trained and kept by the caller."""
         lora = self._shared_engine.lora
         return AdapterTrunk(lora, lora.copy(self.key, trained=True))

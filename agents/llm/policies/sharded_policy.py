@@ -129,7 +129,7 @@ class ShardedPolicy(LLMPolicy):
             ours.copy_(full(trained))
         super().refresh()
 
-    def freeze(self) -> FrozenCopy:
+    def freeze(self, device: torch.device | None = None) -> FrozenCopy:  # noqa: ARG002 - it is where its policy is
         """See `LLMPolicy.freeze`: a sharded copy."""
         return ShardedCopy(self)
 

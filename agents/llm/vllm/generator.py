@@ -10,6 +10,7 @@ rows.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from palaver.text import one_line
 _CONTEXT = 4096  # of a model whose config names none
 _PREFILL_TOKENS = 2048  # of one forward on a CPU, or one whole prompt
 _CPU_ROWS = 64  # rows whose keys and values a CPU has room for at full length; more take turns
+_ONE_AT_A_TIME = threading.Lock()  # vLLM keeps the layers of an engine that starts, and the batch, in globals
 
 
 class VllmGenerator:
@@ -72,16 +74,17 @@ class VllmGenerator:
         Raises:
             PolicyError: vLLM cannot serve the model or a row, or a probability is not finite.
         """
-        if self.engine is None:
-            self.engine = start(_device(self.model), self.name, **self._settings(), **self.sync.settings())
-        try:
-            with torch.random.fork_rng(devices=[]):  # vLLM draws from torch's global generator, too, for nothing
-                if self.stale:
-                    self.sync.transfer(self.engine)
-                    self.stale = False
-                return self._drawn(prompts, rows)
-        except (ValueError, RuntimeError) as error:
-            raise PolicyError(f"engine='vllm' cannot generate for {self.name!r}: {one_line(error, 300)}") from error
+        with _ONE_AT_A_TIME:
+            if self.engine is None:
+                self.engine = start(_device(self.model), self.name, **self._settings(), **self.sync.settings())
+            try:
+                with torch.random.fork_rng(devices=[]):  # vLLM draws from torch's global generator, too, for nothing
+                    if self.stale:
+                        self.sync.transfer(self.engine)
+                        self.stale = False
+                    return self._drawn(prompts, rows)
+            except (ValueError, RuntimeError) as error:
+                raise PolicyError(f"engine='vllm' cannot generate for {self.name!r}: {one_line(error, 300)}") from error
 
     def _settings(self) -> dict[str, Any]:
         dtype = torch.bfloat16 if self.options.dtype == "bf16" else torch.float32

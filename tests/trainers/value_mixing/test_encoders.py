@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from palaver.core import ConfigError, Message, PolicyError
 from palaver.trainers.config.loading import parse
+from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.value_decomposition.encoders import (
@@ -75,7 +76,7 @@ def test_any_text_has_features(text):
 
 @pytest.fixture(scope="module")
 def hidden() -> FrozenFeatures:
-    return FrozenFeatures(policy(), pass_tokens=64)
+    return FrozenFeatures(policy(), 64, MixerConfig())
 
 
 def test_hidden_states_do_not_depend_on_the_batch(hidden):
@@ -98,20 +99,20 @@ def test_how_likely_an_answer_was(hidden):
     found = hidden.actions([(HEARD, said), (HEARD, "")])[:, -2:]
     assert found[0].tolist() == pytest.approx([expected.mean().item(), expected.min().item()], abs=1e-4)
     assert found[1].tolist() == [0.0, 0.0]
-    without = FrozenFeatures(body, pass_tokens=64, likelihood=False)
+    without = FrozenFeatures(body, 64, MixerConfig(likelihood=False))
     assert without.actions([(HEARD, said)]).shape == (1, without.action) == (1, hidden.action - 2)
 
 
 def test_hidden_states_are_those_of_the_start():
     body = policy()
-    reader = FrozenFeatures(body, pass_tokens=64)
+    reader = FrozenFeatures(body, 64, MixerConfig())
     assert reader.held == sum(p.numel() for p in body.parameters())
     before = reader.states(["a state"])
     with torch.no_grad():
         for p in body.model.parameters():
             p.add_(0.1)
     assert torch.equal(reader.states(["a state"]), before)
-    later = FrozenFeatures(body, pass_tokens=64)
+    later = FrozenFeatures(body, 64, MixerConfig())
     assert not torch.allclose(later.states(["a state"]), before)
     later.load_state_dict(reader.state_dict())
     assert torch.equal(later.states(["a state"]), before)
