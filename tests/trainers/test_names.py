@@ -72,10 +72,14 @@ def distances(names: Collection[str], passes: Mapping[str, int]) -> dict[tuple[s
 
 
 def check(names: Collection[str], passes: Mapping[str, int]) -> None:
-    """Equal prompts, group size, learning rates and seeds: 0.01 is fifty times the distance of a pair in `SAME`."""
+    """Equal prompts, group size, learning rates and seeds.
+
+    Pairs in `SAME` are at most 0.0021 apart, a third more or less by the instruction set, as Adam divides gradients near
+    its epsilon; the nearest others are 0.074.
+    """
     same = SAME | (SAME_ONCE if passes else {})
     for pair, distance in distances(names, passes).items():
-        assert (distance < 0.002) if pair in same else (distance > 0.01), (pair, distance)
+        assert (distance < 0.005) if pair in same else (distance > 0.05), (pair, distance)
 
 
 def test_names_that_once_trained_alike_differ_after_two_steps_of_one_pass():

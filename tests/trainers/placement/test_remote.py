@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 
 from palaver.core import ConfigError, PolicyError
-from palaver.trainers.config.loading import parse
+from palaver.trainers.config.loading import load, parse
 from palaver.trainers.config.placement import PlacementConfig, refuse_placement, workers
 from palaver.trainers.config.team import TeamConfig
 from palaver.trainers.objectives.losses import reinforce
@@ -101,6 +101,18 @@ def test_a_run_on_workers_equals_the_run_in_this_process(model, tmp_path, monkey
 )
 def test_what_else_touches_a_model(model, tmp_path, monkeypatch, sections):
     local, remote = both(model, tmp_path, monkeypatch, **sections)
+    assert local == remote
+
+
+def test_turns_with_tools_are_those_of_this_process(tmp_path, monkeypatch):
+    """The shipped model calls the calculator in every other answer; each answer of a turn is a row of an update."""
+    Loopback().install(monkeypatch)
+    changes = ["train.steps=2", "train.prompts_per_step=1", "eval.n=1", "eval.samples=1", "log.tensorboard=false"]
+    for kind in ("local", "ray"):
+        config = load("maths-calculator", [*changes, f"placement.kind={kind}", "device=cpu"])
+        train(config, tmp_path / kind, console=quiet())
+    local, remote = numbers(tmp_path / "local"), numbers(tmp_path / "ray")
+    assert any(float(line["metric/tool_calls"]) > 0 for line in local if line["kind"] == "train")
     assert local == remote
 
 
