@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ DEVICE = f"{NAME}:0"  # torch allows one of a device that Python defines
 REGISTER = getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)  # newer torch alone has it
 aten = torch.ops.aten
 _BETWEEN = {aten.copy_.default, aten._to_copy.default}
+waits: Counter[str] = Counter()  # reads of the device's tensors, for which a program would wait
 
 
 class OtherTensor(torch.Tensor):
@@ -47,6 +49,7 @@ class OtherTensor(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.Tensor.tolist:  # which torch refuses for every subclass
+            waits["read"] += 1
             return args[0].detach().host_values.tolist()
         with torch._C.DisableTorchFunctionSubclass():  # results on the host stay ordinary tensors
             if func is torch.Tensor.__getitem__ and isinstance(args[0], OtherTensor):
@@ -69,11 +72,12 @@ def computed(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     devices = {str(tensor.device) for tensor in given if tensor.dim()}
     if len(devices) > 1 and func not in _BETWEEN:
         raise RuntimeError(f"{func}: tensors on {' and '.join(sorted(devices))}")
+    other = any(isinstance(tensor, OtherTensor) for tensor in given)
     asked = [leaf.type == NAME for leaf in leaves if isinstance(leaf, torch.device)]
+    here = asked[0] if asked else other
     if func is aten.copy_.default:
         here = isinstance(args[0], OtherTensor)
-    else:
-        here = asked[0] if asked else any(isinstance(tensor, OtherTensor) for tensor in given)
+    waits["read"] += other and (func is aten._local_scalar_dense.default or (func in _BETWEEN and not here))
     args, kwargs = tree_map(_on_host, (args, kwargs))
     owners = {id(tensor.host_values): tensor for tensor in given if isinstance(tensor, OtherTensor)}
 
@@ -161,6 +165,7 @@ def main() -> None:
         else:
             train(over(None, sections, overrides), Path(folder), console=console)
         print(console.file.getvalue())
+        print(f"waits: {waits.pop('read', 0)}")
     try:
         torch.ones(2).to(DEVICE) + torch.ones(2)
     except RuntimeError as error:

@@ -74,8 +74,8 @@ def distances(names: Collection[str], passes: Mapping[str, int]) -> dict[tuple[s
 def check(names: Collection[str], passes: Mapping[str, int]) -> None:
     """Equal prompts, group size, learning rates and seeds.
 
-    Pairs in `SAME` are at most 0.0021 apart, a third more or less by the instruction set, as Adam divides gradients near
-    its epsilon; the nearest others are 0.074.
+    Pairs in `SAME` are at most 0.0021 apart, more or less by the instruction set, as Adam divides gradients near
+    its epsilon; the nearest others are 0.074 apart.
     """
     same = SAME | (SAME_ONCE if passes else {})
     for pair, distance in distances(names, passes).items():

@@ -166,6 +166,30 @@ def test_every_kind_of_update_runs_elsewhere(model, tmp_path):
         assert_near(folder / name, folder / f"{name} here")
 
 
+@needs_device
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "kl.coef=0.1",
+        "kl.coef=0.1 kl.place=reward",
+        "kl.coef=0.1 kl.place=advantage algorithm.surrogate=clip algorithm.old=learner algorithm.truncate=2",
+        "algorithm.name=happo",
+        "algorithm.name=ippo critic.level=token",
+        "algorithm.name=madpo kl.coef=0.1 kl.place=loss",
+        MIXER,
+    ],
+)
+def test_a_run_waits_as_often_for_many_rows_as_for_few(model, tmp_path, settings):
+    """Each wait idles a GPU: they are of steps, passes and minibatches, and not of rows."""
+    few, many = (overrides(model, settings, f"device=other algorithm.group_size={rows} eval.n=0") for rows in (4, 8))
+    printed = trained_there(
+        tmp_path, [[SECTIONS, few, str(tmp_path / "few")], [SECTIONS, many, str(tmp_path / "many")]]
+    )
+    first, second = map(int, re.findall(r"waits: (\d+)", printed))
+    assert 0 < first == second
+
+
 # --- refusals --------------------------------------------------------------------------------------
 
 

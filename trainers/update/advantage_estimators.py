@@ -247,7 +247,7 @@ class PairEstimator(AdvantageEstimator):
         better, worse = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
         of_row = torch.zeros(len(batch), dtype=torch.float64)
         for row, values in log_ratio.items():
-            of_row[row] = values.cpu().double().sum()
+            of_row[row] = values.double().sum()
         of_step = step_log_ratios(of_row, batch.member_row, batch.member_step, len(batch.steps))
         total = self.distributed.all_sum(float(len(pairs)))[0]
         return Pairs(better, worse, of_step[better] - of_step[worse], total)

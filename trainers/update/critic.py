@@ -179,9 +179,10 @@ class Critic:
         Raises:
             NumericalError: the loss is not finite, on any process.
         """
-        target, old = (tensor.float().to(self.device) for tensor in (samples.target, samples.old))
+        target, old = samples.target.float(), samples.old.float()
         if self.norm:
             target, old = self.norm.normalize(target), self.norm.normalize(old)
+        known = torch.stack([target, old])
         places: dict[Read, list[range]] = {}
         for read, span in zip(samples.reads, samples.places, strict=True):
             places.setdefault(read, []).append(span)
@@ -195,7 +196,8 @@ class Critic:
                     at for end, read in zip(ends, batch, strict=True) for _ in places[read] for at in _last(end, read)
                 ]
                 indices = [at for read in batch for span in places[read] for at in span]
-                cost = value_loss(value[row], target[indices], old[indices], self.config.clip, self.config.huber).sum()
+                targets, olds = known[:, indices].to(self.device)  # chosen in host memory, moved together
+                cost = value_loss(value[row], targets, olds, self.config.clip, self.config.huber).sum()
                 self.distributed.accelerator.backward(cost * scale)
                 costs.append(cost.detach())
         loss = 0.0

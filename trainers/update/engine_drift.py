@@ -67,4 +67,4 @@ def bound(config: RunConfig) -> float:
 
 def _drift(engine: Sequence[float], policy: Tensor) -> Tensor:
     """(T,) |difference| of the log-probs of a row."""
-    return (torch.tensor(engine, dtype=torch.float64) - policy.double().cpu()).abs()
+    return (torch.tensor(engine, dtype=torch.float64) - policy.double()).abs()

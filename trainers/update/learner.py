@@ -87,10 +87,10 @@ class Learner(Protocol):
         """Update the policy."""
 
     def log_probs(self, batch: Batch, rows: Sequence[int], sampling: Sampling | None = None) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs under the policy; default: as it samples."""
+        """Row -> (T,) log-probs under the policy, in host memory; default: as it samples."""
 
     def reference_log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs under the reference; empty without one."""
+        """Row -> (T,) log-probs under the reference, in host memory; empty without one."""
 
     def follow(self, step: int, coef: float) -> None:
         """Set the KL coefficient, and advance the reference after update `step`."""

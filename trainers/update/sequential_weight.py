@@ -38,7 +38,7 @@ def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], b
     """
     by_row = torch.zeros(len(batch), dtype=torch.float64)
     for row, old in before.items():
-        log_ratio = after[row].double().cpu() - old.double().cpu()
+        log_ratio = after[row].double() - old.double()
         by_row[row] = log_ratio.sum() if summed else log_ratio.mean()
     by_action = batch.by_action(by_row)
     return by_action.new_zeros(len(batch.steps)).index_add_(0, batch.member_step, by_action[batch.member_row])

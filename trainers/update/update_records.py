@@ -7,6 +7,7 @@ it goes, and pi now. The loss is that of pi / pi_0, times pi_0 / mu.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -58,15 +59,14 @@ def correction(before: Mapping[int, Tensor], sampled: Mapping[int, Tensor], conf
     """Correct by `algorithm.old`, `truncate`, `mask` and `correction`.
 
     Args:
-        before: row -> (T,) log-probs before the update.
+        before: row -> (T,) log-probs before the update, in host memory.
         sampled: row -> (T,) log-probs at sampling.
         config: of the algorithm.
     """
     level, drift = config.correction or config.ratio, 0.0
-    old = {row: logp.cpu() for row, logp in before.items()}
     rho: dict[int, Tensor] = {}
     kept: dict[int, Tensor] = {}
-    for row, logp in old.items():
+    for row, logp in before.items():
         every, behaviour = torch.ones_like(logp, dtype=torch.bool), sampled[row].to(logp)
         log_rho = log_ratio(logp[None], behaviour[None], every[None], level)[0]
         rho[row] = log_rho.exp() if config.truncate is None else truncated(log_rho, config.truncate)
@@ -74,10 +74,10 @@ def correction(before: Mapping[int, Tensor], sampled: Mapping[int, Tensor], conf
         drift = max([drift, *(logp - behaviour).abs().tolist()])
     weights, left = (sum(float(values[kept[row]].sum()) for row, values in each.items()) for each in (rho, kept))
     return Correction(
-        old if config.old == "learner" else {},
+        before if config.old == "learner" else {},
         rho if config.old == "learner" and config.truncate is not None else {},
         kept if config.mask is not None else {},
-        (weights, left, float(sum(map(len, old.values())))),
+        (weights, left, float(sum(map(len, before.values())))),
         drift,
     )
 
@@ -224,3 +224,19 @@ def token_places(work: UpdateInput, rows: Sequence[int], like: Tensor) -> Tensor
         length, corrected = len(work.batch.completions[row].token_ids), work.correction.kept
         kept[place, :length] = corrected[row].numpy() if row in corrected else True
     return torch.from_numpy(np.flatnonzero(kept)).to(like.device)
+
+
+def read_sums(parts: Sequence[MicroBatchSums]) -> tuple[UpdateSums, Sequence[int] | None]:
+    """Read the sums at once, and add them; also the rows of the first loss that is not finite."""
+    sums, fault = UpdateSums(), None
+    numbers = torch.stack([part.sums for part in parts]).tolist() if parts else []
+    for part, (loss, kl, moved, drift, entropy) in zip(parts, numbers, strict=True):
+        sums = sum_of(sums, UpdateSums(loss, kl, moved * part.tokens, part.tokens, drift, entropy))
+        fault = part.rows if fault is None and not math.isfinite(loss) else fault
+    return sums, fault
+
+
+def sum_of(a: UpdateSums, b: UpdateSums) -> UpdateSums:
+    """Sums over both parts; the drift is the larger one."""
+    drift, entropy = max(a.drift, b.drift), a.entropy + b.entropy
+    return UpdateSums(a.loss + b.loss, a.kl + b.kl, a.moved + b.moved, a.tokens + b.tokens, drift, entropy)

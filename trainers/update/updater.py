@@ -259,7 +259,7 @@ class Updater:
     def _update_reference(self, learner: Learner, estimated: AdvantageBatch, step: int) -> dict[str, float]:
         """Advance a reference and adapt its KL coefficient; return the old coefficient and the KL."""
         log_ratio = estimated.kl.log_ratio
-        far = [float(log_ratio[row].cpu().double().sum()) for row in estimated.batch.rows_of(learner.agents)]
+        far = [float(log_ratio[row].double().sum()) for row in estimated.batch.rows_of(learner.agents)]
         total, n = self.distributed.all_sum(sum(far), len(far))
         mean_kl, coef, target = total / max(1.0, n), learner.coef, self.config.kl.target
         metrics = {"kl_coef": coef, "k1_text": mean_kl}

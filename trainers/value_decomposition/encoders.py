@@ -236,11 +236,13 @@ class FrozenFeatures:
             for batch in _batches(ids, self.pass_tokens):
                 tokens = torch.from_numpy(padded([ids[row] for row in batch])).to(self.device)
                 hidden = model.base_model(input_ids=tokens, use_cache=False)[0].float()
+                vectors = []
                 for index, row in enumerate(batch):
                     length, start = len(ids[row]), starts[row]
                     mean = hidden[index, min(start, length - 1) : length].mean(dim=0)
                     before = hidden[index, max(start, 1) - 1]
-                    features[row] = torch.cat([_scaled(mean), _scaled(before)]).cpu()
+                    vectors.append(torch.cat([_scaled(mean), _scaled(before)]))
+                features[batch] = torch.stack(vectors).cpu()
         return features
 
 
