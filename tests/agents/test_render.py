@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from palaver.agents.llm.model.chat_template import Renderer
@@ -67,13 +69,20 @@ def test_look_alikes_in_messages_are_ordinary_text(hostile: str, template: bool)
         assert f"{a}{shown}{b}" in text
 
 
-def test_ordinary_text_is_encoded_as_the_library_does() -> None:
+@pytest.mark.parametrize("template", ["own", "qwen3"])
+@pytest.mark.parametrize("system", [True, False])
+def test_ordinary_text_is_encoded_as_the_library_does(template: str, system: bool) -> None:
+    """With thinking off, by the template that TRL has for Qwen3 too."""
     tokenizer = byte_tokenizer(template=True)
-    messages = conversation("one", "two", "three")
+    if template == "qwen3":
+        trl = pytest.importorskip("trl")
+        tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text()
+    messages = ((Message("system", "be brief"),) if system else ()) + conversation("one", "two", "three")
     expected = tokenizer.apply_chat_template(
         [{"role": m.role, "content": m.content} for m in messages], add_generation_prompt=True, enable_thinking=False
     )["input_ids"]
     assert Renderer(tokenizer).ids(messages) == expected
+    assert tokenizer.decode(expected).endswith("<think>\n\n</think>\n\n")
 
 
 def test_end_tokens() -> None:
