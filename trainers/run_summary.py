@@ -37,10 +37,8 @@ def announce(
     distributed, models = updater.distributed, {one.policy.name: one.facts() for one in updater.learners}
     needs = memory_needs(config, updater, models, longest, rows, read)
     free = {name: _free(torch.device(name or distributed.device)) for name in needs}
-    memory = [
-        f"estimated memory {f'on {name} ' if needs.keys() - {name} else ''}{need}; free {free[name] / GIB:.1f} GiB"
-        for name, need in needs.items()
-    ]
+    places = {name: f"on {name or 'the workers'} " if len(needs) > 1 else "" for name in needs}
+    memory = [f"estimated memory {places[name]}{need}; free {free[name] / GIB:.1f} GiB" for name, need in needs.items()]
     samples = f"{config.algorithm.group_size} joint actions ({config.algorithm.joint})"
     console.print(
         title(config, updater.algorithm, samples).append(
