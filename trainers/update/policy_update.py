@@ -35,9 +35,7 @@ from palaver.trainers.update.update_records import (
     correction,
     micro_batches,
     padded_rows,
-    read_sums,
     share_out_masked,
-    sum_of,
     token_advantages,
     token_places,
 )
@@ -155,7 +153,7 @@ class PolicyUpdater:
                     minibatch_sums = self._gradient(work, minibatch, weights, total)
                     norm = self._step(rate, minibatch)
                     stepped = True
-                    sums = sum_of(sums, minibatch_sums)
+                    sums = _sum_of(sums, minibatch_sums)
                 tokens = max(1.0, sums.tokens)
                 drift = stats.drift if epoch else max(sums.drift, stats.drift)
                 stats = UpdateStats(
@@ -170,25 +168,21 @@ class PolicyUpdater:
         return stats
 
     def log_probs(self, batch: Batch, rows: Sequence[int], sampling: Sampling | None = None) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of its completion under the policy, in host memory; default: as it samples."""
+        """Row -> (T,) log-probs under the policy, in host memory; default: as it samples."""
         with self.policy.active() as model:
             return self._log_probs(model, batch, rows, sampling or self.sampling)
 
     def _log_probs(self, model: Any, batch: Batch, rows: Sequence[int], sampling: Sampling) -> dict[int, Tensor]:
-        parts: list[tuple[list[int], list[int], Tensor]] = []
+        logps: dict[int, Tensor] = {}
         with torch.no_grad(), self.distributed.autocast():
             batches = micro_batches(batch, rows, self.pass_tokens)
             passes = batches if self.shards is None else self.shards.passes(model, batches, sampling)
             for micro_batch in passes:
                 completions = [batch.completions[row] for row in micro_batch]
                 prompts, answers = [u.prompt_ids for u in completions], [u.token_ids for u in completions]
-                logp, _ = response_logprobs(model, prompts, answers, sampling)
-                parts.append((list(micro_batch), list(map(len, answers)), logp))
-        return {  # moved when all passes are queued: to move is to wait for a GPU
-            row: values[:length]
-            for members, lengths, logp in parts
-            for row, values, length in zip(members, logp.cpu(), lengths, strict=True)
-        }
+                logp = response_logprobs(model, prompts, answers, sampling)[0].cpu()  # one wait, not one a row
+                logps |= {row: v[: len(answer)] for row, v, answer in zip(micro_batch, logp, answers, strict=True)}
+        return logps
 
     def reference_log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
         """Row -> (T,) log-probs of its completion under the reference; empty without one.
@@ -306,7 +300,7 @@ class PolicyUpdater:
             passes = batches if self.shards is None else self.shards.passes(model, batches, self.sampling)
             for micro_batch in passes:
                 parts.append(self._backward(model, work, micro_batch, [scale * weights[row] for row in micro_batch]))
-        sums, fault = read_sums(parts)
+        sums, fault = _read_sums(parts)
         local_sums = sums.loss, sums.kl, sums.moved, sums.tokens, sums.entropy
         faults, loss, kl, moved, count, entropy = self.distributed.all_sum(float(fault is not None), *local_sums)
         if faults:
@@ -389,3 +383,18 @@ class PolicyUpdater:
         self.optimizer.zero_grad(set_to_none=True)
         if self.policy.device.type == "cuda":
             torch.cuda.synchronize(self.policy.device)
+
+
+def _read_sums(parts: Sequence[MicroBatchSums]) -> tuple[UpdateSums, Sequence[int] | None]:
+    """Read the sums at once, and add them; also the rows of the first loss that is not finite."""
+    sums, fault = UpdateSums(), None
+    numbers = torch.stack([part.sums for part in parts]).tolist() if parts else []
+    for part, (loss, kl, moved, drift, entropy) in zip(parts, numbers, strict=True):
+        sums = _sum_of(sums, UpdateSums(loss, kl, moved * part.tokens, part.tokens, drift, entropy))
+        fault = part.rows if fault is None and not math.isfinite(loss) else fault
+    return sums, fault
+
+
+def _sum_of(a: UpdateSums, b: UpdateSums) -> UpdateSums:
+    drift, entropy = max(a.drift, b.drift), a.entropy + b.entropy
+    return UpdateSums(a.loss + b.loss, a.kl + b.kl, a.moved + b.moved, a.tokens + b.tokens, drift, entropy)

@@ -7,7 +7,6 @@ it goes, and pi now. The loss is that of pi / pi_0, times pi_0 / mu.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -224,19 +223,3 @@ def token_places(work: UpdateInput, rows: Sequence[int], like: Tensor) -> Tensor
         length, corrected = len(work.batch.completions[row].token_ids), work.correction.kept
         kept[place, :length] = corrected[row].numpy() if row in corrected else True
     return torch.from_numpy(np.flatnonzero(kept)).to(like.device)
-
-
-def read_sums(parts: Sequence[MicroBatchSums]) -> tuple[UpdateSums, Sequence[int] | None]:
-    """Read the sums at once, and add them; also the rows of the first loss that is not finite."""
-    sums, fault = UpdateSums(), None
-    numbers = torch.stack([part.sums for part in parts]).tolist() if parts else []
-    for part, (loss, kl, moved, drift, entropy) in zip(parts, numbers, strict=True):
-        sums = sum_of(sums, UpdateSums(loss, kl, moved * part.tokens, part.tokens, drift, entropy))
-        fault = part.rows if fault is None and not math.isfinite(loss) else fault
-    return sums, fault
-
-
-def sum_of(a: UpdateSums, b: UpdateSums) -> UpdateSums:
-    """Sums over both parts; the drift is the larger one."""
-    drift, entropy = max(a.drift, b.drift), a.entropy + b.entropy
-    return UpdateSums(a.loss + b.loss, a.kl + b.kl, a.moved + b.moved, a.tokens + b.tokens, drift, entropy)
