@@ -17,13 +17,12 @@ import pytest
 from palaver.core import ConfigError, PolicyError
 from palaver.trainers.config.loading import over
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, train
 from tests import other_device
+from tests.trainers.learning import untimed
 from tests.trainers.placement.test_remote import quiet
 from tests.trainers.toys import register_toy, save_model
 
-TIMINGS = ("wall_s", "cpu_s", "tokens_per_s", "time/")
 LIMIT_S = 900
 SUMMARY = "joint actions (aligned)"  # in the summary of each run of language models
 needs_device = pytest.mark.skipif(other_device.REGISTER is None, reason="this torch has no devices in Python")
@@ -112,10 +111,10 @@ def trained(model, tmp_path_factory) -> tuple[Path, str]:
 
 
 def numbers(folder: Path) -> list[dict[str, Any]]:
-    """Metrics without timings."""
-    lines = read_metrics(folder / "metrics.jsonl")
+    """Metrics without timings, of a run of three steps."""
+    lines = untimed(folder)
     assert [line["kind"] for line in lines].count("train") == 3
-    return [{key: value for key, value in line.items() if not key.startswith(TIMINGS)} for line in lines]
+    return lines
 
 
 def assert_near(ours: Path, theirs: Path) -> None:

@@ -91,8 +91,7 @@ class Critic:
 
     def __init__(self, body: LLMPolicy, name: str, config: RunConfig, distributed: Distributed) -> None:
         self.body, self.name, self.config, self.distributed = body, name, config.critic, distributed
-        named = config.critic.devices.get(name)
-        device = body.device if named is None else pick_device(named)
+        device = pick_device(config.critic.devices.get(name, str(body.device)))
         self.trunk = None if config.critic.model == "shared" else body.critic_trunk(name, device)
         width = body.model.config.get_text_config().hidden_size
         self.seed, self.micro_tokens = config.seed, config.train.pass_tokens(device.type)

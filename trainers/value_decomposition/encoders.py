@@ -181,7 +181,7 @@ class FrozenFeatures:
 
     def __init__(self, body: LLMPolicy, pass_tokens: int, config: MixerConfig) -> None:
         self.body, self.pass_tokens, self.likelihood = body, pass_tokens, config.likelihood
-        self.device = body.device if config.encoder_device is None else pick_device(config.encoder_device)
+        self.device = pick_device(config.encoder_device or str(body.device))
         self.frozen = body.freeze(self.device)
         shape = body.model.config.get_text_config()
         self.state = int(shape.hidden_size)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +9,15 @@ import pytest
 
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.agents.vllm.served import SHAPE
+from tests.trainers.placement.killing import kill_sampler_of_shared
 from tests.trainers.placement.test_remote import numbers, quiet
 from tests.trainers.toys import save_model
 
-ray = pytest.importorskip("ray")
+pytest.importorskip("ray")
 AGENTS = ("a1", "a2")
 LOCAL: dict[str, Any] = {"kind": "local"}
 COLOCATED: dict[str, Any] = {"kind": "ray", "cpus": 0.5}
@@ -74,18 +72,7 @@ def test_a_run_in_actors_equals_the_run_in_this_process(model, tmp_path, kind, p
 def test_a_sampler_that_is_killed_changes_no_number(model, tmp_path, monkeypatch):
     """Its engine starts again in a new actor, and gets the weights of the latest checkpoint."""
     local = train(config(model, "shared", LOCAL, 1), tmp_path / "local", console=quiet())
-    roll, killed = PolicyGradientLoop.rolled, []
-
-    def interrupted(self, step, team):
-        if step == 4 and not killed:
-            sampler = self.updater.learners[0].policy.shared_engine
-            assert sampler.name == "sampler of shared"
-            with pytest.raises(ray.exceptions.RayActorError):
-                ray.get(sampler.actor.__ray_call__.remote(lambda _: os.kill(os.getpid(), signal.SIGKILL)))
-            killed.append(step)
-        return roll(self, step, team)
-
-    monkeypatch.setattr(PolicyGradientLoop, "rolled", interrupted)
+    killed = kill_sampler_of_shared(monkeypatch, at=4)
     placed = train(config(model, "shared", APART, 1), tmp_path / "ray", console=quiet())
     assert killed == [4]
     assert numbers(placed) == numbers(local)

@@ -20,11 +20,11 @@ from palaver.trainers.config.placement import PlacementConfig
 from palaver.trainers.league.pool import MAIN
 from palaver.trainers.league_loop import LeagueLoop
 from palaver.trainers.placement import ray_workers
-from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from palaver.utils.config import dump
+from tests.trainers.placement.killing import kill, kill_sampler_of_shared
 from tests.trainers.placement.test_remote import numbers, run_config
 from tests.trainers.toys import register_toy, save_model
 
@@ -194,18 +194,7 @@ def test_a_killed_sampler_changes_no_number(model, tmp_path, monkeypatch, lead):
     steps = {"train": {"steps": 6, "checkpoint_every": 2, "rollout_lead": lead}, "eval": {"n": 0}}
     local = settings(model, kind="shared", placement="local", **(AHEAD | steps))
     train(local, tmp_path / "local", console=quiet())
-    roll, killed = PolicyGradientLoop.rolled, []
-
-    def interrupted(self, step, team):
-        if step == 4 and not killed:
-            sampler = self.updater.learners[0].policy.shared_engine
-            assert sampler.name == "sampler of shared"
-            with pytest.raises(ray.exceptions.RayActorError):
-                ray.get(sampler.actor.__ray_call__.remote(lambda _: os.kill(os.getpid(), signal.SIGKILL)))
-            killed.append(step)
-        return roll(self, step, team)
-
-    monkeypatch.setattr(PolicyGradientLoop, "rolled", interrupted)
+    killed = kill_sampler_of_shared(monkeypatch, at=4)
     console = quiet()
     train(apart(local), tmp_path / "ray", console=console)
     assert killed
@@ -224,8 +213,7 @@ def test_a_transfer_from_or_to_a_lost_worker_ends_the_attempt(model, tmp_path, e
     ):
         learner.send_weights()
         host = learner._host if end == "learner" else learner.policy.shared_engine
-        with pytest.raises(ray.exceptions.RayActorError):
-            ray.get(host.actor.__ray_call__.remote(lambda _: os.kill(os.getpid(), signal.SIGKILL)))
+        kill(host)
         with pytest.raises(ray_workers.PlacementLostError, match="is gone"):
             learner.send_weights()
 
